@@ -20,21 +20,33 @@ from precall.samples.typed_cells import TextCells, TextLevels
 
 @pytest.mark.parametrize(
     ("cell", "value"),
-    [(" -1e3 ", -1000), ("$1,200.50", 1200.5), ("1 200 %", 1200), ("inf", math.nan), ("1,5", math.nan)],
+    [(" -1e3 ", -1000), ("$1,200.50", 1200.5), ("1 200 %", 1200), ("inf", math.nan), ("1,5", math.nan)]
+    + [("70.1 kg", 70.1), ("70kg", 70), ("-3 °C", -3), ("1 200 km/h", 1200), ("USD 1,200.50", 1200.5), ("7 m²", 7)]
+    + [(code, math.nan) for code in ("2nd", "12A", "20s", "5m", "12 apples", "kg", "3D")],
 )
 def test_numbers(cell, value):
     assert cells.number(cell) == pytest.approx(value, nan_ok=True)
 
 
 @pytest.mark.parametrize(
-    ("own", "cell", "value"), [("€", "5 €", 5), ("€", "5", 5), ("€", "$5", math.nan), ("", "$5", 5)]
+    ("own", "cell", "value"),
+    [
+        *[("€", "5 €", 5), ("€", "5", 5), ("€", "$5", math.nan), ("", "$5", 5)],
+        *[("kg", "5kg", 5), ("kg", "5 lb", math.nan), ("EUR", "USD 5", math.nan), ("EUR", "5 EUR", 5)],
+    ],
 )
 def test_numbers_in_a_unit(own, cell, value):
     assert cells.number_in(own, cell) == pytest.approx(value, nan_ok=True)
 
 
 def test_units():
-    assert list(map(cells.unit, ["$ 5", "5 %", "5"])) == ["$", "%", ""]
+    assert list(map(cells.unit, ["$ 5", "5 %", "5", "USD 5", "1 200 kg", "20°C"])) == ["$", "%", "", "USD", "kg", "°C"]
+
+
+@pytest.mark.parametrize("cell", ["1.234,50 €", "€ 1.234,5", "1.234,5 kg", "EUR 1 234,50", "1.234,5%"])
+def test_decimal_commas_before_a_unit(cell):
+    assert cells.has_decimal_commas({cell: 3})
+    assert cells.number(cells.with_point(cell)) == 1234.5
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,18 @@ def test_arrow_with_a_list_of_one_long_value(tmp_path):
     refused(arrow(tmp_path / "a.arrow", table), "plain columns")
 
 
+@pytest.mark.parametrize("values", [pa.array([b"x"]), pa.array([], pa.binary()), pa.array([1])], ids=str)
+def test_codes_of_values_that_are_not_there(values):
+    shared = pa.DictionaryArray.from_arrays(pa.array([3] * 5, pa.int32()), values, safe=False)
+    with pytest.raises(ValueError, match=r"cells can be read; .*out-of-bounds"):
+        open_samples(pa.table({"x": shared, "y": range(5)}))
+
+
+def test_lists_shared_by_many_rows(tmp_path):
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), pa.array([[0.5] * 10_000]))
+    refused(arrow(tmp_path / "a.arrow", pa.table({"x": shared})), "plain columns")
+
+
 def test_arrow_with_very_many_rows_of_nothing(tmp_path):
     refused(arrow(tmp_path / "a.arrow", pa.table({"x": pa.nulls(10**9)})), "bomb")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from precall.samples import open_samples
+from precall.samples import open_samples, tables
 from precall.samples.cells import MISSING, moment, number
 from precall.samples.columns import TableChoice, kind_of, levels_of
 from precall.samples.tables import open_csv
@@ -235,3 +235,21 @@ def test_a_choice_names_columns_and_kinds_that_exist():
         TableChoice(kinds={"visit": "day"})
     with pytest.raises(ValueError, match=r"`ignore` must name columns of the table \(a, b\); got 'c'"):
         TableChoice(ignore=["c"]).check(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "content", ["a,b\n1,2\n\n3,4", "a;b\n\n1,5;x\n2;y;z\n2;\n", "\n\n", "a\n 1\n\n \n2\n", "\u00e9,b\n\0,2\n"]
+)
+def test_a_file_without_quotes_is_read_as_others(tmp_path, monkeypatch, content):
+    (tmp_path / "a.csv").write_text(content, "utf-8", newline="")
+
+    def found():
+        try:
+            table = open_samples(tmp_path / "a.csv")
+        except ValueError as error:
+            return str(error)
+        return table.columns, [table.row(index) for index in range(len(table))], table.uneven, table.delimiter
+
+    plain = found()
+    monkeypatch.setattr(tables, "_is_plain", lambda path: False)
+    assert found() == plain

@@ -126,3 +126,11 @@ def test_lines_may_cross_the_blocks_in_which_a_file_is_read(tmp_path, pad):
     assert len(table) == len(rows)
     assert dict(table.uneven) == {i: 2 for i in range(60_000) if i % 1009 == 5}
     assert all(table.row(i) == row for i, row in enumerate(rows) if i not in table.uneven)
+
+
+@pytest.mark.parametrize("ends", [(0, 255), (-1, 128), (-128, 127), (0, 2**64 - 1), (-(2**63), 2**63 - 1)])
+def test_whole_numbers_are_exact_in_the_fewest_bytes(ends):
+    column = pa.array([*ends, None], pa.uint64() if ends[1] > 2**63 else pa.int64())
+    found = open_samples(pa.table({"x": column, "y": [0.5, 1.5, 2.5]})).data[0]
+    assert [found.text(index) for index in range(3)] == [*map(str, ends), ""]
+    assert found._values.itemsize == {255: 1, 128: 2, 127: 1}.get(ends[1], 8)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from precall.cli.console import bars, emit
+from precall.cli.console import bars, emit, fitted
 
 METRICS = ("auto", "clusters", "neighbors", "copies", "fid", "c2st")
 
@@ -35,7 +35,7 @@ def demo(
         found = assess(real=real, fake=models, metrics=METRICS, seed=seed, progress=progress)
     page = folder.write(found, out, command=f"precall demo --out {out} --seed {seed}")
     emit(repr(found))
-    emit(f"\nOpen {page} to see which samples are missed and which are invented.")
+    emit(fitted(f"\nOpen {page} to see which samples are missed and which are invented."))
 
 
 def _digits(seed: int) -> tuple[Any, dict[str, Any]]:

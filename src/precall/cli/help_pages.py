@@ -14,7 +14,7 @@ ARGUMENTS, OPTIONS = "Arguments", "Options"
 # groups of options, in the order of the pages; `--help` shows the first two alone
 ORDER = (
     ARGUMENTS, OPTIONS, "Fine-tuning sets", "Planning a budget", "Reading samples", "Tables and groups", "Computing",
-    "Training", "Networks", "Gates", "Large data", "Output",
+    "Training", "Networks", "Gates", "Large data", "Output"
 )  # fmt: skip
 # what stands for a value of a type, by the names that versions of typer have for it
 WORDS = {"text": "NAME", "str": "NAME", "integer": "N", "int": "N", "float": "X", "path": "FILE"}
@@ -71,6 +71,5 @@ def _show_everything(ctx: typer.Context, given: bool) -> None:
 
 
 HelpAll = Annotated[
-    bool,
-    typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_everything),
+    bool, typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_everything)
 ]

@@ -19,7 +19,7 @@ from precall.samples.sampleset import SampleWarning, shown
 from precall.samples.tables import TableRows
 from precall.samples.typed_cells import Cells, as_cells
 
-READING = 3  # how cells are read; another number for every change, so that cached features are computed again
+READING = 4  # how cells are read; another number for every change, so that cached features are computed again
 
 
 class ColumnWarning(SampleWarning):

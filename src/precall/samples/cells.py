@@ -10,10 +10,14 @@ from datetime import date
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "--", "."})
 TRUTH = {"true": True, "t": True, "yes": True, "y": True, "on": True, "1": True, "1.0": True}
 TRUTH |= {"false": False, "f": False, "no": False, "n": False, "off": False, "0": False, "0.0": False}
-UNITS = "$€£¥%"
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
-_DECORATION = re.compile(r"^([-+]?)\s*[$€£¥]?\s*([-+]?[\d.,eE+-]+)\s*[%€$£¥]?$")
+_CODES = "EUR|USD|GBP|CHF|JPY"
+_UNIT = rf"{_CODES}|°[CF]?|[kmµc]?[gmslL]|[kM]?(?:W|J|V|Wh)|[kMG]?(?:B|Hz)|h?Pa|mmHg|bpm|min|hr?s?|lbs?|oz|ft|mph|t"
+_AFTER = rf"(?:\s|(?=\D\D|°))(?:{_UNIT}|k?m/[hs]|[kc]?m[²³23])"  # a letter follows a space: 20s may be an age
+_S = r"\s{0,3}"  # not any number, which would take quadratic time
+_DECORATION = re.compile(rf"^([-+]?){_S}(?:[$€£¥]|{_CODES})?{_S}([-+]?[\d.,eE+-]+){_S}(?:[%€$£¥]|{_AFTER})?$")
+_PARTS = re.compile(rf"^[-+]?{_S}([$€£¥]|{_CODES})?{_S}([-+]?[\d., '\u00a0\u202feE+-]*\d){_S}([%€$£¥]|{_AFTER})?$")
 _THOUSANDS = re.compile(r"^[-+]?\d{1,3}(,\d{3})+(\.\d*)?$")
 _COMMA = re.compile(r"^[-+]?(\d{1,3}([. '\u00a0\u202f]\d{3})+|\d+),\d+$")
 _SPACED = re.compile(r"^(\D*)(\d{1,3}(?:[ '’\u00a0\u202f]\d{3})+)(?!\d)(.*)$")
@@ -32,7 +36,7 @@ COMPACT = re.compile(r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
 
 
 def number(cell: str) -> float:
-    """The finite number in a cell, or NaN. Thousands separators, a currency sign and a percent sign are ignored."""
+    """The finite number in a cell, or NaN. Thousands separators and a unit (€, USD, %, kg, …) are ignored."""
     try:
         value = float(cell) if "_" not in cell else math.nan
     except ValueError:
@@ -41,8 +45,9 @@ def number(cell: str) -> float:
 
 
 def unit(cell: str) -> str:
-    """The sign of a currency or of per cent in a cell, or ""."""
-    return next((sign for sign in cell if sign in UNITS), "")
+    """The unit of the number in a cell, such as €, USD, % or kg, or ""."""
+    found = _PARTS.match(cell.strip())
+    return "" if found is None else (found[1] or found[3] or "").strip()
 
 
 def number_in(own: str, cell: str) -> float:
@@ -51,7 +56,7 @@ def number_in(own: str, cell: str) -> float:
 
 
 def _decorated(cell: str) -> float:
-    """A number with a sign for its currency, for per cent, or between its thousands."""
+    """A number with a unit, or with signs between its thousands."""
     if (spaced := _SPACED.match(cell)) is not None:
         cell = spaced[1] + re.sub(r"\D", "", spaced[2]) + spaced[3]
     if (found := _DECORATION.match(cell)) is None:
@@ -69,26 +74,33 @@ def has_decimal_commas(cells: Mapping[str, int], *, expected: bool = False) -> b
     Nine tenths of the cells with a comma must fit. Unless decimal commas are `expected`, at least one of them must
     leave no other reading (`1,234` does).
     """
-    fitting = sum(n for cell, n in cells.items() if _COMMA.match(cell.strip()))
-    decides = expected or any(_ONLY_COMMA.match(cell.strip()) for cell in cells)
+    fitting = sum(n for cell, n in cells.items() if _COMMA.match(_bare(cell)))
+    decides = expected or any(_ONLY_COMMA.match(_bare(cell)) for cell in cells)
     return fitting > 0.9 * sum(cells.values()) and decides
 
 
 def has_decimal_points(cells: Mapping[str, int]) -> bool:
     """Whether most cells with a point leave no other reading than decimals after it: `1.5` and `0.125`, not `1.234`."""
-    return 2 * sum(n for cell, n in cells.items() if _ONLY_POINT.match(cell.strip())) > sum(cells.values())
+    return 2 * sum(n for cell, n in cells.items() if _ONLY_POINT.match(_bare(cell))) > sum(cells.values())
 
 
 def has_thousands_points(cells: Mapping[str, int]) -> bool:
     """Whether all points in a column can separate thousands: `1.234`, not `0.125`."""
-    return bool(cells) and all(_POINTED.match(cell.strip()) for cell in cells)
+    return bool(cells) and all(_POINTED.match(_bare(cell)) for cell in cells)
 
 
 def with_point(cell: str) -> str:
     """A number with a decimal comma, written with a decimal point; other cells stay as they are."""
-    if _COMMA.match(cell) or re.match(r"^[-+]?\d{1,3}([. '\u00a0\u202f]\d{3})+$", cell):
-        return re.sub(r"[. '\u00a0\u202f]", "", cell).replace(",", ".")
+    digits = _bare(cell)
+    if _COMMA.match(digits) or re.match(r"^[-+]?\d{1,3}([. '\u00a0\u202f]\d{3})+$", digits):
+        return cell.replace(digits, re.sub(r"[. '\u00a0\u202f]", "", digits).replace(",", "."))
     return cell
+
+
+def _bare(cell: str) -> str:
+    """A number without its unit; other cells stay as they are."""
+    found = _PARTS.match(cell.strip())
+    return cell.strip() if found is None else found[2]
 
 
 def moment(cell: str, *, day_first: bool = False) -> float:

@@ -28,11 +28,9 @@ KEPT = 8  # blocks of records that stay in memory
 BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
 MOST_ROWS = 16_384  # records of a block
 LEAST = 16  # bytes in memory of a record: an offset and a value
-# types of which a few bytes can be any number of values: runs, views of lists, and shared values inside other values
-SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_view)")
+# types of which a few bytes can be any number of values: runs, views of lists, shared lists, shared values inside
+SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_view)|dictionary<values=\w*list")
 TEXT = "text"  # the column of this name contains the samples, if it contains texts
-
-
 Block = Any  # consecutive records: an Arrow record batch or table
 
 
@@ -62,7 +60,8 @@ class Records:
     def first(self, column: str) -> object:
         """The first value in a column that is not missing, among the records of the first block; None if none is."""
         block = next(self.blocks([column]), None)
-        values = [] if block is None else block.column(0).slice(0, 16).to_pylist()
+        with reading.parsing(Path(self.name), "a file whose cells can be read"):
+            values = [] if block is None else block.column(0).slice(0, 16).to_pylist()
         return next((value for value in values if value is not None), None)
 
 
@@ -164,8 +163,7 @@ def _kind(column: Any, records: Records) -> Kind:
         return "images" if of.get_field_index("bytes") >= 0 else "table"
     if types.is_binary(of) or types.is_large_binary(of):
         return "images" if is_image_content(records.first(column.name)) else "table"
-    texts = types.is_string(of) or types.is_large_string(of) or str(of) == "string_view"
-    return "text" if texts else "table"
+    return "text" if str(of) in ("string", "large_string", "string_view") else "table"
 
 
 def _chosen(kinds: Mapping[str, Kind], key: str | None, name: str) -> str | None:
@@ -210,10 +208,8 @@ def _lists(column: Any, place: str, like: Numbers | None = None) -> Numbers:
     """The lists of a block as a matrix; `like` has the number of columns and the dtype of the other blocks."""
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
-    if column.null_count:
-        raise ValueError(f"`{shown(place)}` must contain lists of equal length without nulls.")
-    values = column.flatten()
-    if values.null_count or len(values) % len(column) or len(column.value_lengths().unique()) > 1:
+    values = None if column.null_count else column.flatten()
+    if values is None or values.null_count or len(values) % len(column) or len(column.value_lengths().unique()) > 1:
         raise ValueError(f"`{shown(place)}` must contain lists of equal length without nulls.")
     found = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
     if like is not None and (found.shape[1], found.dtype) != (like.shape[1], like.dtype):
@@ -235,6 +231,7 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
                     size += one.add(part)
                     reading.check_expansion(f"`{shown(records.name)}`", packed=packed or size, unpacked=size)
         data = [one.cells() for one in built]
+    import_module("pyarrow").default_memory_pool().release_unused()  # it keeps what blocks took, for later ones
     if len(data[0]) != len(records):
         got = f"{len(records):,} rows it declares; got {len(data[0]):,}"
         raise ValueError(f"`{shown(records.name)}` must have the {got}.")
@@ -244,10 +241,7 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
 
 
 def _parts(column: Any, is_fixed: bool) -> Iterator[Any]:
-    """The arrays of a column of a block, whose cells take 1/8 of the limit of a file, even if all share one value.
-
-    With `is_fixed`, a cell takes at most eight bytes.
-    """
+    """The arrays of a column of a block (cells of ≤ 8 bytes if `is_fixed`), each at most 1/8 of the limit of a file."""
     for array in getattr(column, "chunks", [column]):
         widest = 8 if is_fixed else getattr(array, "dictionary", array).nbytes
         most = max(1, reading.limit() // 8 // max(1, widest))
@@ -297,6 +291,9 @@ class _Built:
         values, absent = np.concatenate(self._values), np.concatenate(self._absent)
         self._values = []
         if self._is_number:
+            if values.dtype.kind in "iu" and len(values):  # bytes suffice for most columns of whole numbers
+                low, high = int(values.min()), int(values.max())
+                values = values.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)), copy=False)
             return NumberCells(values, absent)
         unit = getattr(self._of, "unit", "D" if self._of.bit_width == 32 else "ms")
         dates = values.astype(np.int64).view(f"datetime64[{unit}]")

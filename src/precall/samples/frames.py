@@ -23,11 +23,7 @@ def is_frame(source: object) -> bool:
 
 
 def open_frame(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open a frame of pandas or Polars, or a PyArrow table.
-
-    The samples are in the column `key`, or in one that is chosen as in a Parquet file. Else the rows are a table, in
-    which numbers and dates stay what they are, and other cells become text.
-    """
+    """Open a frame of pandas or Polars, or a PyArrow table: a column of samples as in a Parquet file, or typed rows."""
     if hasattr(source, "column_names"):
         return open_arrow_table(source, key, on_error)
     names, kind = column_names(list(map(str, source.columns))), type(source).__name__
@@ -66,10 +62,8 @@ def _is_sample(cell: object) -> bool:
 def _table(columns: Mapping[str, Any], n: int, name: str, on_error: ErrorPolicy) -> TableRows:
     if not n:
         raise ValueError(f"`source` must contain at least one row; got an empty {name}.")
-    data, types = (
-        [_cells(one) for one in columns.values()],
-        typed({key: str(one.dtype) for key, one in columns.items()}),
-    )
+    data = [_cells(one) for one in columns.values()]
+    types = typed({key: str(one.dtype) for key, one in columns.items()})
     return TableRows("table", Positions(n, 1, "row "), name, on_error, columns=tuple(columns), data=data, types=types)
 
 

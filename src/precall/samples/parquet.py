@@ -29,8 +29,6 @@ DICTIONARY, DELTA = (2, 8), 7  # encodings: references to a dictionary; texts as
 WIDTHS = (1, 4, 8, 12, 4, 8)  # bytes of a value by its physical type: truth values, whole numbers, floating point
 CODECS = {0: "", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd"}
 DAMAGED = "the header of a page is damaged."
-
-
 Blocks = Iterator[Block]
 
 

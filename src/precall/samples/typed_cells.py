@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -241,19 +241,18 @@ class DateCells(Cells):
         return np.asarray(np.isnat(self._values))
 
 
-class _Places(dict[str, int]):
+def _places() -> defaultdict[str, int]:
     """The place of each distinct text; a new one gets the next place."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = place = len(self)
-        return place
+    index = defaultdict[str, int]()
+    index.default_factory = index.__len__
+    return index
 
 
 class TextBuilder:
     """Collects the texts of a column: as codes while few are distinct, and else as they are."""
 
     def __init__(self) -> None:
-        self._index = _Places()
+        self._index = _places()
         self._pieces: list[npt.NDArray[Any]] = []
         self._n, self._plain = 0, False
 
@@ -270,7 +269,7 @@ class TextBuilder:
         self._pieces.append(own.astype(np.min_scalar_type(len(index))))
         if len(index) > min(max(FEW, self._n // 4), MOST):
             self._pieces = [_texts(list(index))[np.concatenate(self._pieces)]]
-            self._plain, self._index = True, _Places()
+            self._plain, self._index = True, _places()
 
     def cells(self) -> Cells:
         joined = np.concatenate(self._pieces) if self._pieces else np.empty(0, np.uint8)
