@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 from precall import RatioSpectrum, assess
+from precall.metrics.inputs import records
 from precall.metrics.inputs.records import first_equal_row, kept_together
 
 N = 1000
@@ -120,3 +122,16 @@ def test_the_notice_counts():
     fake = np.concatenate([rng.normal(size=(70, 2)), np.repeat(rng.normal(size=(10, 2)), 3, axis=0)])
     with pytest.warns(UserWarning, match="^fake: 30 of the 100 samples are repeats of 10 distinct ones"):
         assess(real=rng.normal(size=(100, 2)), fake=fake, metrics=("fid",))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_equal_rows_are_found_among_round_numbers(dtype):
+    """Powers of two and small counts end in zeros as bits: their numbers must differ all the same, at the first try."""
+    rng = np.random.default_rng(0)
+    tables = [np.eye(5)[rng.integers(5, size=(600, 4))].reshape(600, -1), rng.choice([-1.0, 1.0], (600, 9))]
+    tables += [2.0 ** rng.integers(-8, 8, size=(600, 2)), rng.poisson(3, size=(600, 2)), np.zeros((60, 3))]
+    for table in tables:
+        x, first = table.astype(dtype), {}
+        expected = [first.setdefault((row + 0.0).tobytes(), i) for i, row in enumerate(x)]
+        assert first_equal_row(x).tolist() == expected
+        assert len(torch.unique(records._numbers(torch.as_tensor(x), 0))) == len(first)

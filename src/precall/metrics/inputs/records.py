@@ -9,7 +9,6 @@ distribution, and each of its rows counts. A model must not be tested on copies 
 from __future__ import annotations
 
 from hashlib import blake2b
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +32,7 @@ SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 SKETCH = 32  # number of dimensions in which neighbours are searched
 SCALE_ROWS = 500  # rows from which the scale of each column is computed
 BLOCK = 512  # rows whose distances are in memory at the same time
+MIXING = -0x61C8864680B583EB  # 2^64 divided by the golden ratio, as a signed number
 TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
 
 
@@ -40,7 +40,7 @@ def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
     rows = torch.as_tensor(x)
     places = torch.arange(len(rows), device=rows.device)
-    for seed in count():
+    for seed in range(9):
         _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
         first = torch.full_like(places, len(rows)).scatter_reduce_(0, group, places, "amin")[group]
         later = torch.nonzero(first != places)[:, 0]
@@ -50,11 +50,15 @@ def first_equal_row(x: Matrix | Tensor) -> Index:
 
 
 def _numbers(rows: Tensor, seed: int) -> Tensor:
-    """A number for each row, which equal rows share: the bits of its values times random integers, modulo 2^64."""
+    """A number for each row, which equal rows share: the bits of its values, mixed, times random integers, mod 2^64."""
     kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[(rows[:1] + 0.0).element_size()]
     drawn = np.random.default_rng(seed).integers(-(2**63), 2**63, rows.shape[1])
-    factors, parts = torch.as_tensor(drawn, device=rows.device), torch.split(rows, BLOCK)
-    return torch.cat([((part + 0.0).view(kind).long() * factors).sum(dim=1) for part in parts])  # −0 becomes 0
+    factors, found = torch.as_tensor(drawn, device=rows.device), []
+    for part in torch.split(rows, BLOCK):
+        bits = (part + 0.0).view(kind).long()  # −0 becomes 0
+        mixed = (bits ^ bits >> 32) * MIXING  # round numbers end in zeros, which a product would keep
+        found.append(((mixed ^ mixed >> 29) * factors).sum(dim=1))
+    return torch.cat(found)
 
 
 def row_keys(x: Matrix) -> list[bytes]:
