@@ -88,12 +88,9 @@ def _copied(x: Matrix | Tensor, own: Index, other: Index) -> Flags:
 
 
 def of_categories(x: Matrix, count: Index) -> Flags:
-    """Which rows have no value of a continuous column, one in which many values occur once; `count` 0 leaves rows out.
-
-    A single column cannot show this.
-    """
+    """Which rows have no value of a continuous column, in which many values occur once; `count` 0 leaves rows out."""
     found, rows = np.ones(len(x), dtype=bool), np.flatnonzero(count)
-    if x.shape[1] > 1:
+    if x.shape[1] > 1:  # a single column cannot show this
         counted = [np.unique(column, return_inverse=True, return_counts=True)[1:] for column in x[rows].T]
         once = np.stack([counts[inverse] == 1 for inverse, counts in counted])
         found[rows] = ~np.any(once[once.mean(axis=1) > UNIQUE], axis=0)
@@ -213,10 +210,7 @@ def independent_rows(together: Index, real: Flags) -> Flags:
 
 
 def twin_records(index: Counts, distance: Array) -> Counts:
-    """The record of each row: rows much nearer to each other than to their fourth neighbours are twins.
-
-    This is the rule for distinct rows whose nearest rows and distances are known, shapes (n, m).
-    """
+    """The record of each distinct row, from its nearest ones: rows far nearer than the fourth neighbour are twins."""
     reach = TWIN * distance[:, min(4, distance.shape[1]) - 1]
     row, place = np.nonzero(distance <= reach[:, None])
     other = index[row, place]
