@@ -38,8 +38,10 @@ TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance t
 
 def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
-    rows = torch.as_tensor(x)
-    places = torch.arange(len(rows), device=rows.device)
+    if isinstance(x, np.ndarray):  # without torch, which takes a second to import
+        known: dict[bytes, int] = {}
+        return np.array([known.setdefault(key, i) for i, key in enumerate(row_keys(x))], dtype=np.int64)
+    rows, places = x, torch.arange(len(x), device=x.device)
     for seed in range(9):
         _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
         first = torch.full_like(places, len(rows)).scatter_reduce_(0, group, places, "amin")[group]
@@ -100,11 +102,9 @@ def of_categories(x: Matrix, count: Index) -> Flags:
 def linked_rows(x: Matrix | Tensor, together: Index, real: Flags) -> Index:
     """`together`, extended by twins: rows of one set that are far closer to each other than to their surroundings.
 
-    Copies with a little noise repeat a row as much as identical ones do. Two rows are twins if their distance is below
-    a small share of the distance to the 64th neighbour: 10^(−5/d) in d dimensions (but between 0.001 and 0.05), below
-    which rows with a smooth density almost never are. Narrow modes have such pairs, too, but they have them between the
-    sets as well, or many at the same place. Twins therefore count only if they are far more frequent within the sets
-    than between them, and if fewer than `RECURRING` of them are at one place.
+    Two rows are twins if their distance is below a small share of that to the 64th neighbour: 10^(−5/d) in d dimensions
+    (but .001 to .05). Narrow modes have such pairs, too, but between the sets as well, or many at one place: they count
+    only if they are far more frequent within the sets, and fewer than `RECURRING` at one place.
     """
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
