@@ -1,6 +1,8 @@
 """Prompted models with known conditional laws: error of the pairs' curve, coverage of its intervals, and verdicts.
 
-    python -m benchmarks.prompts --jobs 8 --out benchmarks/results/prompts.json
+    python -m benchmarks.prompts --jobs 8 --first-seed 100 --out benchmarks/results/prompts.json
+
+The rules were made on seeds below 100.
 
 Gaussian: prompts c ~ N(0, I₂), answers N(c, I/4) of the data. Discrete: prompts of six types, five answers with fixed
 probabilities per type. One reference per prompt. Models: the data themselves ("same"), answers of another prompt

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from experiments.common.biggan import SharedGenerator
 from experiments.common.edm import Images, Labels, Weights, bfloat16, layout
 from precall.tune.critics import MapCritic
 from precall.tune.models import BigGANDiscriminator, BigGANGenerator
@@ -261,12 +262,12 @@ def late_bins(weights: Weights, like: nn.Module) -> Weights:
 
 def networks(
     channels: int, classes: int, ch: int, device: torch.device, *, bins: int = 1, late: bool = False
-) -> tuple[BigGANGenerator, BigGANDiscriminator]:
+) -> tuple[SharedGenerator, BigGANDiscriminator]:
     """A generator and a discriminator for images of side 32; with several bins, both see the bin as well.
 
     With `late`, the discriminator's vectors of the bins are not normalised, so that they can be 0.
     """
-    net = BigGANGenerator(SIDE, ch=ch, classes=classes, channels=channels)
+    net = SharedGenerator(size=SIDE, ch=ch, classes=classes, channels=channels)
     critic = BigGANDiscriminator(SIDE, ch=ch, classes=classes, channels=channels)
     if bins > 1:
         see_bins(net, bins, nn.Embedding)
@@ -277,7 +278,7 @@ def networks(
 
 
 def see_bins(
-    net: BigGANGenerator | BigGANDiscriminator,
+    net: SharedGenerator | BigGANDiscriminator,
     bins: int,
     kind: type[nn.Embedding],
     *,

@@ -33,13 +33,14 @@ import numpy.typing as npt
 import torch
 
 from experiments.common.arguments import parser
+from experiments.common.biggan import SharedGenerator
 from experiments.common.networks import Sharpened
 from experiments.common.parallel import each
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.truncation import update_batch_statistics
 from precall.tune import FGAN, PRObjective, Scheduled, Settings, Trainer, load_data
-from precall.tune.models import BigGANDiscriminator, BigGANGenerator
+from precall.tune.models import BigGANDiscriminator
 from precall.tune.pictures import grid
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def trainer(
     data = load_data("cifar-10", options.data_dir)
     torch.manual_seed(options.seed)
     torch.backends.cudnn.benchmark = True
-    generator = BigGANGenerator(32, ch=options.ch, classes=10)
+    generator = SharedGenerator(ch=options.ch, classes=10)
     critic = Sharpened(BigGANDiscriminator(32, ch=options.ch, classes=10), gain)
     pair = [network.to(memory_format=torch.channels_last) for network in (generator, critic)]
     settings = replace(settings_of(options), **changes)

@@ -20,7 +20,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 UNSEEN = -math.log(0.05)  # 95 % upper bound on the expected number of what is not among the draws
 PLATEAU = 0.5  # mass beyond a ratio is a plateau if this part of it remains beyond at least four times the ratio
-RESOLVED = 5.0  # largest ratio beyond which mass is counted
+RESOLVED = 2.0  # largest ratio beyond which mass is counted
 SHARED = 0.5  # errors that the models share, as a part of those in which they differ (benchmarks/plans.py)
 DEVIATIONS = 2.0  # standard errors of α(1) between the estimate and either end of a range
 
@@ -40,7 +40,7 @@ def unsupported(high: Array, other: Array) -> Unsupported:
         M(λ) = sup_t F(t) − λ G(t),    F(t), G(t): shares of the two sets with a log-ratio above t
 
     is the mass beyond λ times the other density. It is read at the largest λ that the samples resolve: if the ratio
-    were λ there, three of the other samples would be expected. Mass that remains there from λ/4 (or 5) on is never
+    were λ there, three of the other samples would be expected. Mass that remains there from λ/4 (or 2) on is never
     produced; mass that falls is only rare.
     """
     from scipy.stats import beta

@@ -97,9 +97,8 @@ def _drawn_moments(x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def _between(p: Array, q: Array, device: str, seed: int) -> list[float]:
     """Total variation between cells beyond chance: of all samples, then of bootstrap samples."""
-    cells, pair = min(CELLS, len(p), len(q)), Pair(p, q)
-    if device == "cuda":
-        pair = Pair(as_tensor(p, device), as_tensor(q, device))
+    cells = min(CELLS, len(p), len(q))
+    pair = Pair(as_tensor(p, device), as_tensor(q, device)) if device == "cuda" else Pair(p, q)
     found: Clusters = histograms_of_pair(pair, n_clusters=cells, repeats=1, seed=seed, starts=STARTS)
     rng = np.random.default_rng(seed)
     chance = float(np.mean([one.total_variation for one in found.permuted(PERMUTED, rng)]))

@@ -102,7 +102,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
     tasks = samples.fold_tasks(*samples.rows()) + samples.tasks(*samples.half_rows(), [~samples.held_out])
     tests = [*samples.fold_tests(), samples.index(samples.held_out)]
     with convergence_not_required():
-        fitted = member(tasks, seed)
+        fitted = side_by_side([partial(member, tasks, seed)])[0]  # in one thread: steps are many and small
     parts = zip(fitted, tasks, tests, strict=True)
     *fold_scores, half_scores = (scored(one, task.rows.part(test)) for one, task, test in parts)
     scores = samples.pooled(fold_scores)

@@ -93,8 +93,7 @@ def feature_p_value(blocks: Sequence[Tensor], real: Flags, seed: int = 0) -> flo
 
     Two statistics of each block are compared with those of permuted labels: the sum of t² over its features, and the
     largest t², where t is the difference of the class means over its standard error. The smallest of all ranks is
-    compared with that of the permutations. Nothing is trained, so all samples count, and the labels are exchangeable
-    given the features: the test is exact. It sees a small difference of many features in a hundred samples.
+    compared with that of the permutations. Nothing is trained, so all samples count, and the test is exact.
     """
     labels = np.tile(real, (DRAWS + 1, 1))
     labels[1:] = np.random.default_rng([seed, 1]).permuted(labels[1:], axis=1)

@@ -38,8 +38,10 @@ TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance t
 
 def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
-    rows = torch.as_tensor(x)
-    places = torch.arange(len(rows), device=rows.device)
+    if isinstance(x, np.ndarray):  # without torch, which takes a second to import
+        known: dict[bytes, int] = {}
+        return np.array([known.setdefault(key, i) for i, key in enumerate(row_keys(x))], dtype=np.int64)
+    rows, places = x, torch.arange(len(x), device=x.device)
     for seed in range(9):
         _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
         first = torch.full_like(places, len(rows)).scatter_reduce_(0, group, places, "amin")[group]
@@ -88,12 +90,9 @@ def _copied(x: Matrix | Tensor, own: Index, other: Index) -> Flags:
 
 
 def of_categories(x: Matrix, count: Index) -> Flags:
-    """Which rows have no value of a continuous column, one in which many values occur once; `count` 0 leaves rows out.
-
-    A single column cannot show this.
-    """
+    """Which rows have no value of a continuous column, in which many values occur once; `count` 0 leaves rows out."""
     found, rows = np.ones(len(x), dtype=bool), np.flatnonzero(count)
-    if x.shape[1] > 1:
+    if x.shape[1] > 1:  # a single column cannot show this
         counted = [np.unique(column, return_inverse=True, return_counts=True)[1:] for column in x[rows].T]
         once = np.stack([counts[inverse] == 1 for inverse, counts in counted])
         found[rows] = ~np.any(once[once.mean(axis=1) > UNIQUE], axis=0)
@@ -103,11 +102,9 @@ def of_categories(x: Matrix, count: Index) -> Flags:
 def linked_rows(x: Matrix | Tensor, together: Index, real: Flags) -> Index:
     """`together`, extended by twins: rows of one set that are far closer to each other than to their surroundings.
 
-    Copies with a little noise repeat a row as much as identical ones do. Two rows are twins if their distance is below
-    a small share of the distance to the 64th neighbour: 10^(−5/d) in d dimensions (but between 0.001 and 0.05), below
-    which rows with a smooth density almost never are. Narrow modes have such pairs, too, but they have them between the
-    sets as well, or many at the same place. Twins therefore count only if they are far more frequent within the sets
-    than between them, and if fewer than `RECURRING` of them are at one place.
+    Two rows are twins if their distance is below a small share of that to the 64th neighbour: 10^(−5/d) in d dimensions
+    (but .001 to .05). Narrow modes have such pairs, too, but between the sets as well, or many at one place: they count
+    only if they are far more frequent within the sets, and fewer than `RECURRING` at one place.
     """
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
@@ -213,10 +210,7 @@ def independent_rows(together: Index, real: Flags) -> Flags:
 
 
 def twin_records(index: Counts, distance: Array) -> Counts:
-    """The record of each row: rows much nearer to each other than to their fourth neighbours are twins.
-
-    This is the rule for distinct rows whose nearest rows and distances are known, shapes (n, m).
-    """
+    """The record of each distinct row, from its nearest ones: rows far nearer than the fourth neighbour are twins."""
     reach = TWIN * distance[:, min(4, distance.shape[1]) - 1]
     row, place = np.nonzero(distance <= reach[:, None])
     other = index[row, place]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,19 +40,7 @@ def mlp(tasks: Sequence[Task], seed: int) -> list[Perceptron]:
     the logit is the log-ratio. Each task keeps the weights with the smallest log-loss on a held-out part of its
     training points.
     """
-    with _one_thread():
-        return [Perceptron(one) for one in _trained(tasks, seed)]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Use one thread: the steps are many and small, so more threads are slower, above all on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    return [Perceptron(one) for one in _trained(tasks, seed)]
 
 
 def _trained(tasks: Sequence[Task], seed: int) -> Tensor:
@@ -76,9 +63,7 @@ def _trained(tasks: Sequence[Task], seed: int) -> Tensor:
     return kept
 
 
-def _adamw(
-    weights: torch.Tensor, gradient: torch.Tensor, moments: tuple[torch.Tensor, torch.Tensor], step: int
-) -> None:
+def _adamw(weights: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor], step: int) -> None:
     """One step of AdamW with a cosine schedule. (`torch.optim` takes two seconds to import.)"""
     rate = RATE * (1 + math.cos(math.pi * (step - 1) / STEPS)) / 2
     m, v = moments
@@ -103,34 +88,34 @@ class _Pool:
         self.held_out = torch.cat([real_out[:size], fake_out[:size]])
 
 
-def _padded(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Parts of unequal length as one padded tensor (tasks, points, dimensions), and their lengths."""
     counts = torch.tensor([len(part) for part in parts])
     return torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True), counts
 
 
-def _rows(counts: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+def _rows(counts: Sequence[Tensor], generator: torch.Generator) -> Tensor:
     """The rows of each minibatch, drawn with replacement, shape (steps, halves, tasks, points of half a minibatch)."""
     limit = torch.stack(list(counts))[:, :, None]
     u = torch.rand(STEPS, *limit.shape[:2], HALF_BATCH, generator=generator)
     return torch.minimum((u * limit).long(), limit - 1)
 
 
-def _drawn(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def _drawn(points: Tensor, rows: Tensor) -> Tensor:
     """Half a minibatch per task."""
     tasks, longest, width = points.shape
     rows = rows + longest * torch.arange(tasks, device=rows.device)[:, None]
     return points.view(-1, width).index_select(0, rows.flatten()).view(tasks, -1, width)
 
 
-def _layers(flat: torch.Tensor, width: int) -> list[torch.Tensor]:
+def _layers(flat: Tensor, width: int) -> list[Tensor]:
     """Views of the weights and the offsets of each layer in one tensor (tasks, parameters)."""
     shapes = [(width, HIDDEN), (1, HIDDEN), (HIDDEN, HIDDEN), (1, HIDDEN), (HIDDEN, 1), (1, 1)]
     parts = flat.split_with_sizes([rows * columns for rows, columns in shapes], dim=1)
     return [part.view(len(flat), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def _initial(tasks: int, width: int, generator: torch.Generator) -> torch.Tensor:
+def _initial(tasks: int, width: int, generator: torch.Generator) -> Tensor:
     """Initial weights with He scaling; the last layer is zero, so that training starts at the ratio 1."""
     flat = torch.zeros(tasks, (width + 1 + HIDDEN + 1 + 1) * HIDDEN + 1)
     for weights in _layers(flat, width)[::2]:
@@ -140,7 +125,7 @@ def _initial(tasks: int, width: int, generator: torch.Generator) -> torch.Tensor
     return flat
 
 
-def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[_Hidden, _Hidden, torch.Tensor]:
+def _forward(weights: Sequence[Tensor], x: Tensor) -> tuple[_Hidden, _Hidden, Tensor]:
     """Both hidden layers, and the log-ratios, shape (tasks, points)."""
     w1, b1, w2, b2, w3, b3 = weights
     first = _Hidden(torch.baddbmm(b1, x, w1))
@@ -151,23 +136,23 @@ def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[_Hidden,
 class _Hidden:
     """A hidden layer: its values `u σ(u)`, shape (tasks, points, hidden), from the inputs u, which are overwritten."""
 
-    def __init__(self, u: torch.Tensor) -> None:
+    def __init__(self, u: Tensor) -> None:
         self.sigma = u.sigmoid()
         self.values = u.mul_(self.sigma)
 
-    def slope(self) -> torch.Tensor:
+    def slope(self) -> Tensor:
         """Derivative of `u σ(u)`: `σ + u σ (1 − σ)`."""
         return self.values.lerp(self.values.new_ones(()), self.sigma)
 
 
-def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def _log_loss(weights: Sequence[Tensor], x: Tensor) -> Tensor:
     """Mean log-loss of each task, `log(1 + exp(∓logit))` for real and fake; the first half of the points is real."""
     logit = _forward(weights, x)[-1]
     half = x.shape[1] // 2
     return torch.nn.functional.softplus(torch.cat([-logit[:, :half], logit[:, half:]], dim=1)).mean(dim=1)
 
 
-def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.Tensor]:
+def _gradients(weights: Sequence[Tensor], x: Tensor) -> list[Tensor]:
     """Gradients of the mean log-loss of each task; by hand, which takes half as long as automatic differentiation."""
     _, _, w2, _, w3, _ = weights
     first, second, logit = _forward(weights, x)
@@ -184,7 +169,7 @@ def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.T
     ]
 
 
-def _keep_better(weights: torch.Tensor, kept: torch.Tensor, best: torch.Tensor, pools: Sequence[_Pool]) -> torch.Tensor:
+def _keep_better(weights: Tensor, kept: Tensor, best: Tensor, pools: Sequence[_Pool]) -> Tensor:
     """Copy the weights of tasks that improved on their held-out part to `kept`; return the smallest log-losses."""
     layers = _layers(weights, pools[0].held_out.shape[1])
     losses = [_log_loss([w[i : i + 1] for w in layers], pool.held_out[None]) for i, pool in enumerate(pools)]

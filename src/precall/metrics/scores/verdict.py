@@ -251,7 +251,8 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     draws, test = [_kinds(one, columns) for one in evidence.draws()], scores.get("c2st")
     clear = columns > 0 or test is None or test.settings["p_value"] <= CLEAR
     sure = tuple(kind for kind in kinds if clear and _agreed(kind, draws) and _shown(kind, scores))
-    if {Kind.DROPS, Kind.INVENTS} <= set(kinds) and sure == (_smaller_side(evidence),):
+    smaller = Kind.INVENTS if evidence.plateau("missed") >= evidence.plateau("invented") else Kind.DROPS
+    if {Kind.DROPS, Kind.INVENTS} <= set(kinds) and sure == (smaller,):
         sure = ()  # the larger side would remain unnamed
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
     if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
@@ -273,10 +274,6 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
         Kind.SHAPE: f"Covers the data with a wrong shape: {moved}",
     }
     return said[sure[0]], sure
-
-
-def _smaller_side(evidence: Evidence) -> Kind:
-    return Kind.INVENTS if evidence.plateau("missed") >= evidence.plateau("invented") else Kind.DROPS
 
 
 def _agreed(kind: Kind, draws: Sequence[tuple[Kind, ...]]) -> bool:
