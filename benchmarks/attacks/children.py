@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import struct
+import subprocess
 import sys
 import time
 import traceback
@@ -260,3 +261,12 @@ class Clock:
         """Index, CPU seconds and time at the beginning of the current item; read by the parent."""
         index, cpu, wall = struct.unpack("<qdd", self._shared[:])
         return index, cpu, wall
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of any depth, and again while a process that is ending still writes there."""
+    for _ in range(50):
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+        if not folder.exists():
+            break
+        time.sleep(0.1)

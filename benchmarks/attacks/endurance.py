@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, Child
+from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, Child, remove
 from benchmarks.attacks.findings import Tally
 from benchmarks.common import peak_memory
 
@@ -124,7 +123,7 @@ def run(name: str, seed: int, first: int, last: int, deadline: float | None = No
             return 0
 
         outcome = Child(work, memory=MOST_MEMORY).wait(cpu=CPU, wall=2 * CPU)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         kind, detail = (
             ("crash", outcome.err.strip()[-300:]) if outcome.status else json.loads(outcome.out.splitlines()[-1])
         )

@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.attacks import formats, mutations
-from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, WALL_LIMIT, Child, Clock
+from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, WALL_LIMIT, Child, Clock, remove
 from benchmarks.attacks.findings import Finding, Tally
 from benchmarks.attacks.mutations import Mutation
 
@@ -111,7 +111,7 @@ class Reader:
             while self.tally.next < last and (deadline is None or time.monotonic() < deadline):
                 self._one_child(folder, last, deadline)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
         return self.tally
 
     def _one_child(self, folder: Path, last: int, deadline: float | None) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.attacks import readers
-from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, Child, precall
+from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, Child, precall, remove
 from benchmarks.attacks.findings import Tally
 
 Words = Sequence[str]
@@ -759,7 +759,7 @@ def run(name: str, seed: int, first: int, last: int, deadline: float | None = No
         rng = Random(f"{seed} {name} {index}")
         words = ODD[name](rng, home)
         kind, detail = judged(precall(words, home, environment=_environment(home), memory=3 * MEMORY_LIMIT))
-        shutil.rmtree(home, ignore_errors=True)
+        remove(home)
         told = f"{' '.join(words)[:120]}: {detail}" if detail else ""
         tally.add([{"target": name, "seed": seed, "index": index, "kind": kind, "detail": told}])
     return tally

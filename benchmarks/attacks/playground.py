@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.attacks import readers
+from benchmarks.attacks.children import remove
 
 DEEP = 1300  # levels of the deep folder: more than Python's limit on recursion
 State = dict[bytes, str]  # what lies at each path, without the files' times
@@ -73,8 +73,8 @@ class Playground:
         return self.state() == before
 
     def remove(self) -> None:
-        """Remove everything; `shutil.rmtree` cannot remove folders this deep."""
-        subprocess.run(["rm", "-rf", "--", str(self.home.parent)], check=False)
+        """Remove everything."""
+        remove(self.home.parent)
 
 
 def _state(folder: bytes) -> State:
