@@ -115,15 +115,14 @@ def column_drift(
     bins = int(np.clip(isqrt(min(n, m)) // 2, 2, MOST_BINS))
     few = int(np.clip(isqrt(min(n, m) // PER_CELL), 2, MOST_COARSE))
     known, rng = levels or {}, np.random.default_rng(seed)
-    found, coarse = {}, {}
+    found, coarse, kept = {}, {}, _rows_for_pairs(n, m, seed)
     for name, column in columns.items():
         is_level, own = name in known, (names or {}).get(name)
         values, fine, rough = (None, known[name], known[name]) if is_level else _labels(real, fake, column, bins, few)
         texts = _texts(fine, values, column, own if is_level else column.get("names"))
         found[name] = _column_score(*_histograms(fine, n), texts, len(columns), rng)
-        coarse[name] = _merged(rough, few + 1).astype(np.int16)
-    paired, kept = set(list(_sorted(found))[:MOST_PAIRED]), _rows_for_pairs(n, m, seed)
-    labels = {name: one if kept is None else one[kept] for name, one in coarse.items() if name in paired}
+        coarse[name] = _merged(rough, few + 1)[slice(None) if kept is None else kept].astype(np.int16)
+    labels = {name: coarse[name] for name in columns if name in list(_sorted(found))[:MOST_PAIRED]}
     pairs = _pairs(labels, n if kept is None else min(n, PAIR_ROWS), rng)
     part = {} if kept is None else {"rows": PAIR_ROWS}
     named = {pair: replace(score, settings={**score.settings, **part}) for pair, score in pairs.items()}

@@ -26,7 +26,7 @@ from torch import Tensor
 from precall.metrics.tiles.bounds import relative_error
 from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, check_range, common_centre, device_kind, fold, ranges
 
-TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
+TILE_SIDES = {"cpu": (2048, 10240), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 80, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
 TRIANGLE = (8, 256)  # number of blocks of a symmetric product, unless they have fewer rows than this
 
