@@ -6,7 +6,8 @@ python -m benchmarks.plans --out benchmarks/results/plans.json
 .039, .030; that of an oracle which counts the missing modes among the n real samples is .044, .027, .019. At n = 500,
 30 % are known to .04 (two standard errors): an error below .03 in all runs requires n = 2,000. Data at the edge of a
 missing mode, where the ratio is below `RESOLVED`, are not counted. It was 5 then, and the estimate too high by .008; on
-seeds 20 and 21 at n = 2,000 the largest error of the bound is .024 with 5 and .018 with 2, and ranges hold as often.
+seeds 20 and 21 at n = 2,000 the largest error of the bound is .024 with 5 and .018 with 2, and ranges hold as often
+(results/plans_fresh.json).
 """
 
 from __future__ import annotations
