@@ -122,7 +122,8 @@ def column_drift(
         texts = _texts(fine, values, column, own if is_level else column.get("names"))
         found[name] = _column_score(*_histograms(fine, n), texts, len(columns), rng)
         coarse[name] = _merged(rough, few + 1)[slice(None) if kept is None else kept].astype(np.int16)
-    labels = {name: coarse[name] for name in columns if name in list(_sorted(found))[:MOST_PAIRED]}
+    paired = set(list(_sorted(found))[:MOST_PAIRED])
+    labels = {name: one for name, one in coarse.items() if name in paired}
     pairs = _pairs(labels, n if kept is None else min(n, PAIR_ROWS), rng)
     part = {} if kept is None else {"rows": PAIR_ROWS}
     named = {pair: replace(score, settings={**score.settings, **part}) for pair, score in pairs.items()}
