@@ -284,6 +284,9 @@ def test_what_only_some_draws_have_is_left_out():
     dropped = RatioSpectrum.from_masses(p=[0.7, 0.3], q=[1.0, 0.0])
     curve = drawn(*[both] * 8, *[dropped] * 4)
     assert verdict("auto", read_off(both), None, spectrum=both, curve=curve).kinds == (Kind.DROPS,)
+    invented = RatioSpectrum.from_masses(p=[1.0, 0.0], q=[0.8, 0.2])  # the smaller side alone would mislead
+    curve = drawn(*[both] * 8, *[invented] * 4)
+    assert verdict("auto", read_off(both), None, spectrum=both, curve=curve).kinds == (Kind.DIFFERS,)
 
 
 def test_copies_of_few_samples_are_copies_though_their_labels_cannot_be_permuted():
