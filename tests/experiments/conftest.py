@@ -31,4 +31,4 @@ def small_steps(monkeypatch):
 
     monkeypatch.setattr(feature_ratio, "FOLDS", 2)
     monkeypatch.setattr(feature_ratio, "LEAST", 3)
-    monkeypatch.setitem(gan.standing.__kwdefaults__, "batches", 2)
+    monkeypatch.setitem(gan.standing.__wrapped__.__kwdefaults__, "batches", 2)
