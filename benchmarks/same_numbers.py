@@ -29,7 +29,7 @@ from precall.metrics.scores.verdict import Verdict
 
 SMOKE = ("k-NN with ties", "moments and MAUVE")
 LAM = np.geomspace(1e-3, 1e3, 61)
-CURVES = ("auto", "mlp", "boosting", "quadratic", "linear", "simon", "clusters", "cover")
+CURVES = ("auto", "boosting", "quadratic", "linear", "simon", "clusters", "cover")
 
 
 def normal(n: int, d: int, shift: float = 0.0, scale: float = 1.0, seed: int = 0) -> np.ndarray:
