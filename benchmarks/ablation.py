@@ -556,7 +556,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pairs, seeds = [*PAIRS, *PUBLISHED], SEEDS
     if options.smoke:
         pairs, seeds, options.covered = (
-            [*pairs[4:8], "mode dropping, d=1"],
+            [*pairs[4:6], "mode dropping, d=1"],
             {half: {100: 1} for half in SEEDS},
             {100: 1},
         )
