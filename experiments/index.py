@@ -108,12 +108,11 @@ def gallery() -> str:
     for work in WORKS:
         parts.append(f"## {title(work)}\n")
         for one in entries(work):
-            for stem in one.files:
-                path = folder(one.module) / f"{stem}.png" if one.module else None
-                if path and path.exists() and path not in shown:
-                    shown.add(path)
-                    parts.append(f"**{one.item}.** {one.caption}\n")
-                    parts.append(f"![{stem}](../{path.relative_to(ROOT).as_posix()})\n")
+            paths = [folder(one.module) / f"{stem}.png" for stem in one.files if one.module]
+            new = [path for path in paths if path.exists() and path not in shown]
+            shown.update(new)
+            parts += [f"**{one.item}.** {one.caption}\n"] * bool(new)
+            parts += [f"![{path.stem}](../{path.relative_to(ROOT).as_posix()})\n" for path in new]
     return "\n".join(parts)
 
 

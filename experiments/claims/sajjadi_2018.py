@@ -163,7 +163,7 @@ def classes(mnist: Row, fashion: Row, cifar: Row) -> str:
     "in part",
     "sajjadi_2018.figure_5_classes",
     why="on Fashion-MNIST, α(1) by auto is no closer than the others",
-    options="--data mnist --features default --n 800 --data-dir DIR --device cuda --jobs 5",
+    options="--data mnist --features default --n 800 --seeds 1 --data-dir DIR --device cuda --jobs 5",
     files=tuple(f"figure_5_classes-{data}-default" for data in ("mnist", "fashion-mnist")),
     run="H200 and 5 cores, 2 min per data set",
     caption="The same with the default encoder of images, n = 800.",
