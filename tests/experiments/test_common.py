@@ -14,6 +14,8 @@ from torch import nn
 from experiments.common import eight_gaussians
 from experiments.common.networks import SMALL_GAN, small_gan
 from experiments.common.parallel import each
+from experiments.common.residual_classifier import augmented
+from experiments.common.residual_flow_training import GOES_ON, log_det
 from experiments.common.saving import save
 from experiments.common.stages import STAGES, work_through
 from experiments.common.summaries import spread
@@ -94,3 +96,22 @@ def test_a_stage_that_waits_says_for_what(tmp_path, capsys, monkeypatch):
 def test_stages_that_wait_for_nobody_stop(tmp_path):
     with pytest.raises(RuntimeError, match="1 outputs are missing that no stage makes, such as out"):
         work_through([Waiting(tmp_path)], lambda: ([], False), names=STAGES)
+
+
+def test_the_log_determinant_of_many_coordinates_is_unbiased():
+    x, expected = torch.zeros(1, 1, dtype=torch.float64), 0.0
+    for extra in range(60):  # the mean over the random number of terms, for one random vector
+        torch.manual_seed(0)
+        _, found = log_det(lambda x: 0.8 * x, x, extra)
+        expected += (1 - GOES_ON) * GOES_ON**extra * found.item()
+    torch.manual_seed(0)
+    assert expected == pytest.approx(torch.randn_like(x).item() ** 2 * np.log(1.8), rel=1e-6)
+
+
+def test_images_are_shifted_and_mirrored_only():
+    x = torch.zeros(2000, 1, 9, 9)
+    x[:, 0, 4, 3] = 1.0
+    seen = {tuple(place[1:].tolist()) for place in augmented(x, torch.Generator().manual_seed(0)).squeeze(1).nonzero()}
+    assert seen == {
+        (row, column) for row in range(2, 7) for column in range(1, 8)
+    }  # columns 3 ± 2 and, mirrored, 5 ± 2
