@@ -38,7 +38,7 @@ PUBLISHED = ROOT / "benchmarks" / "results" / "same_numbers.json"
 LAM = np.geomspace(1e-2, 1e2, 13)
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 TOLERANCE = 0.03  # relative to 1 or to the larger number, on another architecture or with other packages
-CURVES = ("auto", "mlp", "boosting", "quadratic", "linear", "simon", "clusters", "cover")
+CURVES = ("auto", "boosting", "quadratic", "linear", "simon", "clusters", "cover")
 
 
 def normal(n: int, d: int, shift: float = 0.0, scale: float = 1.0, seed: int = 0) -> np.ndarray:
