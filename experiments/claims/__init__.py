@@ -72,12 +72,12 @@ def nums(values: Sequence[float], digits: int = 3) -> str:
 
 def pm(values: Sequence[float], digits: int = 3) -> str:
     """Mean ± standard deviation over the seeds."""
-    return f"{num(mean(values), digits)} ± {num(stdev(values), digits)}"
+    return f"{num(mean(values), digits)}±{num(stdev(values), digits)}"
 
 
 def spread(pair: Sequence[float], digits: int = 3) -> str:
     """A mean and a standard deviation that the file holds."""
-    return f"{num(pair[0], digits)} ± {num(pair[1], digits)}"
+    return f"{num(pair[0], digits)}±{num(pair[1], digits)}"
 
 
 def points(values: Sequence[float]) -> str:

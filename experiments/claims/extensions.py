@@ -350,7 +350,7 @@ def diffusion_guides(r: Row, short: Row) -> str:
         )
         + f" (by {points(differences(p, up, 'base'))} and {points(differences(q, up, 'base'))}; FID {pm(fid['base'], 1)} to {pm(fid[up], 1)}), "
         f"{points(beyond)} of recall beyond classifier-free guidance. By `linear` the guides close {gap_closed(a10, up)} (λ = 10) and "
-        f"{gap_closed(b01, weak)} (λ = .1) of the gap to real images; by `auto`, for a shorter training and one seed, {gap_closed(auto10, up)} and "
+        f"{gap_closed(b01, weak)} (λ = .1) of the gap to real images; by `auto` (shorter training, one seed) {gap_closed(auto10, up)} and "
         f"{gap_closed(auto01, weak)}."
     )
 

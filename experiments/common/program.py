@@ -29,6 +29,7 @@ def program(
     *,
     smoke: str = "fewer points",
     size: tuple[float, float] = (7.5, 2.6),
+    stands_for: str = "",
 ) -> Main:
     """The `main` of the module in `file`.
 
@@ -39,6 +40,7 @@ def program(
         draw: draws them on an empty figure.
         smoke: what `--smoke` changes.
         size: of the figure, in inches.
+        stands_for: the published figure or table that other data or models stand in for here; the title says so.
     """
 
     def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,17 +49,23 @@ def program(
         found = plain(compute(options.smoke))
         results = {"smoke": options.smoke, **found, "seconds": round(process_time() - started, 1)}
         print(json.dumps(results))
-        save(options.out, Path(file).stem, results, figure=lambda: sheet_of(draw, results, size), indent=None)
+        save(
+            options.out, Path(file).stem, results, figure=lambda: sheet_of(draw, results, size, stands_for), indent=None
+        )
 
     return main
 
 
-def sheet_of(draw: Callable[[Row, Figure], None], results: Row, size: tuple[float, float]) -> Figure:
-    """A figure of that size, drawn."""
+def sheet_of(
+    draw: Callable[[Row, Figure], None], results: Row, size: tuple[float, float], stands_for: str = ""
+) -> Figure:
+    """A figure of that size, drawn; its title names the figure that it stands in for."""
     from matplotlib.figure import Figure
 
     sheet = Figure(figsize=size, layout="constrained")
     draw(results, sheet)
+    if stands_for:
+        sheet.suptitle(f"stand-in for {stands_for}", fontsize=8)
     return sheet
 
 

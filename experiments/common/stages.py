@@ -101,16 +101,33 @@ class Stage(Protocol):
         """What can be done now."""
 
 
-def work_through(stages: Sequence[Stage], planned: Callable[[], tuple[list[Line], bool]]) -> None:
-    """Do the first job that is ready, until all outputs exist."""
+def work_through(
+    stages: Sequence[Stage], planned: Callable[[], tuple[list[Line], bool]], *, names: Sequence[str]
+) -> None:
+    """Do the first job that is ready, until all outputs exist; if none is ready, say for what it waits.
+
+    Args:
+        stages: the stages of this process.
+        planned: the plan, and whether it may still grow.
+        names: names of these stages. What they miss is made by the other ones, in other processes.
+    """
+    others, waiting = [name for name in STAGES if name not in names], ""
     while True:
         plan, grows = planned()
         job = next((job for stage in stages for job in stage.jobs(plan)), None)
+        missing = [] if job else [output for stage in stages for output in stage.outputs(plan)]
         if job is not None:
             job()
-        elif not grows and not any(stage.outputs(plan) for stage in stages):
+        elif not missing and not grows:
             return
+        elif not grows and not others:
+            raise RuntimeError(f"{len(missing)} outputs are missing that no stage makes, such as {missing[0]}")
         else:
+            rest = f"{len(missing)} outputs, such as {missing[0]}, need files" if missing else "the plan may grow"
+            words = f"waiting: {rest}" + f" of --stages {' '.join(others)} with the same --work" * bool(missing)
+            if words != waiting:
+                say(words)
+            waiting = words
             time.sleep(0.3)
 
 

@@ -384,7 +384,7 @@ def run(options: argparse.Namespace) -> None:
     size, steps = sized(options)
     files, device = Files(options.work), torch.device(options.device)
     study = Study(files, data, size, device, steps, options.base_seconds, options.inception)
-    work_through(made_stages(study, options), partial(lines_of, options))
+    work_through(made_stages(study, options), partial(lines_of, options), names=options.stages)
     rows = found_rows(files, lines_of(options)[0])
     for row in rows:
         scores = [f"{name} {row[name]:.3f}" for name in ("precision", "recall", "fid") if name in row]

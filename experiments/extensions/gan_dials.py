@@ -388,7 +388,7 @@ def work(options: argparse.Namespace) -> None:
         "draw": lambda: Drawn(gans),
         "score": lambda: Scored(gans.study, ["scores"], (i, n)),
     }
-    work_through([makers[name]() for name in options.stages], partial(planned, options))
+    work_through([makers[name]() for name in options.stages], partial(planned, options), names=options.stages)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -5,8 +5,9 @@
 
 P has the first five classes and Q the first i, for i = 1 to 10, so precision is min(1, 5/i) and recall min(1, i/5) if
 classes are disjoint. Both are drawn from a half of the data; the other half trains a small network, whose penultimate
-layer gives the features (`network`). `default` are the features that `assess` takes by itself, and `inception` those of
-a given file. Three seeds (network, halves, samples) for `network`, one for the others; n = 2,000 on each side.
+layer gives the features (`network`). `residual` takes them from a larger network, trained with shifted and mirrored
+images (`common.residual_classifier`), and `residuals` from three such networks side by side. `default` are the features
+that `assess` takes by itself, and `inception` those of a given file. A seed decides networks, halves and samples.
 
 The curves: `exact` (from class labels, see `common.added_classes`), clusters as published (PRD), Simon's ensemble, and
 `auto`; the Inception Score with the class probabilities of the small network, and FID.
@@ -20,21 +21,13 @@ from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-
-from experiments.common.added_classes import Labelled, errors, posteriors, setting
+from experiments.common.added_classes import errors, posteriors, setting
 from experiments.common.arguments import parser
-from experiments.common.classes import features, probabilities, trained
+from experiments.common.half_features import NETWORKS, halves
 from experiments.common.parallel import each
 from experiments.common.program import plain, sheet_of, unit
 from experiments.common.saving import save
 from experiments.common.summaries import Row
-from experiments.verine_2024.table_5_2_cifar import Inception
-from precall.encoders import load_encoder
-from precall.encoders.registry import default_encoder
-from precall.theory.arrays import Array
-from precall.tune import load_data
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,28 +37,8 @@ if TYPE_CHECKING:
 METRICS, CLASSES = ("clusters", "simon", "auto"), tuple(range(1, 11))
 
 
-def halves(options: Namespace, seed: int) -> Labelled:
-    """Features of one half of the data, by a network trained on the other half or by an encoder."""
-    data = load_data("digits" if options.smoke else options.data, options.data_dir)
-    order = np.random.default_rng(seed).permutation(len(data.samples))
-    images, labels = torch.from_numpy(np.asarray(data.samples)[order]), np.asarray(data.labels)[order].astype(int)
-    cut, device = len(order) // 2, torch.device(options.device)
-    scaled = images.float().div(255).to(device)
-    net = trained(scaled[:cut], torch.from_numpy(labels[:cut]).to(device), 2 if options.smoke else 8, seed)
-    x = features(net, scaled[cut:]) if options.features == "network" else encoded(images[cut:].numpy(), options)
-    return Labelled(x, labels[cut:], probabilities(net, scaled[cut:]))
-
-
-def encoded(images: np.ndarray, options: Namespace) -> Array:
-    """Features of the default encoder, or of a TorchScript network that is given."""
-    if options.features == "inception":
-        return np.asarray(Inception(options.inception)(images), dtype=float)
-    pixels = images.transpose(0, 2, 3, 1).repeat(3 // images.shape[1], axis=3)
-    return np.asarray(load_encoder(default_encoder("images"), device=options.device).encode(list(pixels)), dtype=float)
-
-
 def compute(options: Namespace) -> Row:
-    seeds, counts, n = (3 if options.features == "network" else 1), CLASSES, options.n
+    seeds, counts, n = options.seeds, CLASSES, options.n
     if options.smoke:
         seeds, counts, n = 1, (3, 10), 100
     sides = [halves(options, seed) for seed in range(seeds)]
@@ -100,12 +73,13 @@ def draw(results: Row, sheet: Figure) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="digits of scikit-learn, two values of i, 100 samples", jobs=1)
+    made = parser(__doc__, smoke="digits of scikit-learn, two values of i, 100 samples", jobs=1, seeds=3)
     made.add_argument("--data", default="mnist", help="mnist, fashion-mnist or cifar-10")
-    made.add_argument("--features", default="network", choices=("network", "default", "inception"))
+    made.add_argument("--features", default="network", choices=(*NETWORKS, "default", "inception"))
     made.add_argument("--data-dir", type=Path, help="folder of the data")
     made.add_argument("--inception", type=Path, help="TorchScript network from images to features")
     made.add_argument("--n", type=int, default=2000, help="samples on each side")
+    made.add_argument("--images", type=int, help="use only the first images of the data")
     made.add_argument("--device", default="cpu", help="where networks run")
     options, started = made.parse_args(arguments), process_time()
     results = plain({"smoke": options.smoke, **compute(options), "seconds": process_time() - started}, 4)

@@ -72,7 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = compute(options.archive, smoke=options.smoke, jobs=options.jobs)
     results = plain({"smoke": options.smoke, **found, "seconds": process_time() - started}, 4)
     print(results["accuracy"], results["errors"])
-    save(options.out, "figure_5_text", results, figure=partial(sheet_of, draw, results, (10, 2.8)), indent=None)
+    save(
+        options.out,
+        "figure_5_text",
+        results,
+        figure=partial(sheet_of, draw, results, (10, 2.8), "Sajjadi et al. (2018), Fig. 5"),
+        indent=None,
+    )
 
 
 if __name__ == "__main__":

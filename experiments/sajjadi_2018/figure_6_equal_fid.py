@@ -87,7 +87,15 @@ def draw(results: Row, sheet: Figure) -> None:
     panel.legend(fontsize=6)
 
 
-main = program(__file__, __doc__, compute, draw, smoke="three epochs, one seed", size=(6, 3))
+main = program(
+    __file__,
+    __doc__,
+    compute,
+    draw,
+    smoke="three epochs, one seed",
+    size=(6, 3),
+    stands_for="Sajjadi et al. (2018), Figs 1, 6, 8",
+)
 
 if __name__ == "__main__":
     main()

@@ -62,7 +62,9 @@ def draw(results: Row, sheet: Figure) -> None:
     panel.legend(fontsize=6)
 
 
-main = program(__file__, __doc__, compute, draw, smoke="160 samples, clusters alone")
+main = program(
+    __file__, __doc__, compute, draw, smoke="160 samples, clusters alone", stands_for="Simon et al. (2019), Fig. 3"
+)
 
 if __name__ == "__main__":
     main()

@@ -66,7 +66,15 @@ def draw(results: Row, sheet: Figure) -> None:
     panel.legend(fontsize=7)
 
 
-main = program(__file__, __doc__, compute, draw, smoke="200 samples, clusters alone", size=(4, 3.2))
+main = program(
+    __file__,
+    __doc__,
+    compute,
+    draw,
+    smoke="200 samples, clusters alone",
+    size=(4, 3.2),
+    stands_for="Simon et al. (2019), Fig. 4",
+)
 
 if __name__ == "__main__":
     main()

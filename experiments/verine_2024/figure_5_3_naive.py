@@ -65,7 +65,9 @@ def draw(results: Row, sheet: Figure) -> None:
     panel.legend(fontsize=7)
 
 
-main = program(__file__, __doc__, compute, draw, smoke="5 steps, 100 draws, one seed")
+main = program(
+    __file__, __doc__, compute, draw, smoke="5 steps, 100 draws, one seed", stands_for="Verine (2024), Fig. 5.3"
+)
 
 if __name__ == "__main__":
     main()

@@ -62,7 +62,9 @@ def draw(results: Row, sheet: Figure) -> None:
     panel.legend(fontsize=6)
 
 
-main = program(__file__, __doc__, compute, draw, smoke="one width", size=(4.5, 3.2))
+main = program(
+    __file__, __doc__, compute, draw, smoke="one width", size=(4.5, 3.2), stands_for="Verine (2024), Fig. 6.9"
+)
 
 if __name__ == "__main__":
     main()

@@ -71,7 +71,15 @@ def draw(results: Row, sheet: Figure) -> None:
     panels[3].legend(fontsize=6)
 
 
-main = program(__file__, __doc__, compute, draw, smoke="one split, two metrics", size=(9, 2.4))
+main = program(
+    __file__,
+    __doc__,
+    compute,
+    draw,
+    smoke="one split, two metrics",
+    size=(9, 2.4),
+    stands_for="Verine (2024), Tab. 1.1",
+)
 
 if __name__ == "__main__":
     main()

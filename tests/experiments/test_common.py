@@ -1,6 +1,8 @@
 """The parts that experiments share."""
 
 import json
+import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,10 @@ from torch import nn
 from experiments.common import eight_gaussians
 from experiments.common.networks import SMALL_GAN, small_gan
 from experiments.common.parallel import each
+from experiments.common.residual_classifier import augmented
+from experiments.common.residual_flow_training import GOES_ON, log_det
 from experiments.common.saving import save
+from experiments.common.stages import STAGES, work_through
 from experiments.common.summaries import spread
 from experiments.common.truncation import hard, soft, truncated
 from precall.tune import FGAN, Trainer, load_data
@@ -62,3 +67,51 @@ def test_cases_are_run_in_order():
 def test_spread_is_mean_and_deviation():
     assert spread([1.0, 2.0]) == [1.5, 0.7071]
     assert spread([1.0]) == [1.0, 0.0]
+
+
+class Waiting:
+    """A stage whose one output needs a file of another stage."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def outputs(self, plan):
+        return [] if (self.folder / "out").exists() else ["out"]
+
+    def jobs(self, plan):
+        if self.outputs(plan) and (self.folder / "in").exists():
+            yield (self.folder / "out").touch
+
+
+def test_a_stage_that_waits_says_for_what(tmp_path, capsys, monkeypatch):
+    def other_process(seconds):
+        assert re.search("waiting: 1 outputs, such as out, need files of --stages draw score", capsys.readouterr().out)
+        (tmp_path / "in").touch()
+
+    monkeypatch.setattr(time, "sleep", other_process)
+    work_through([Waiting(tmp_path)], lambda: ([], False), names=["train"])
+    assert (tmp_path / "out").exists()
+
+
+def test_stages_that_wait_for_nobody_stop(tmp_path):
+    with pytest.raises(RuntimeError, match="1 outputs are missing that no stage makes, such as out"):
+        work_through([Waiting(tmp_path)], lambda: ([], False), names=STAGES)
+
+
+def test_the_log_determinant_of_many_coordinates_is_unbiased():
+    x, expected = torch.zeros(1, 1, dtype=torch.float64), 0.0
+    for extra in range(60):  # the mean over the random number of terms, for one random vector
+        torch.manual_seed(0)
+        _, found = log_det(lambda x: 0.8 * x, x, extra)
+        expected += (1 - GOES_ON) * GOES_ON**extra * found.item()
+    torch.manual_seed(0)
+    assert expected == pytest.approx(torch.randn_like(x).item() ** 2 * np.log(1.8), rel=1e-6)
+
+
+def test_images_are_shifted_and_mirrored_only():
+    x = torch.zeros(2000, 1, 9, 9)
+    x[:, 0, 4, 3] = 1.0
+    seen = {tuple(place[1:].tolist()) for place in augmented(x, torch.Generator().manual_seed(0)).squeeze(1).nonzero()}
+    assert seen == {
+        (row, column) for row in range(2, 7) for column in range(1, 8)
+    }  # columns 3 ± 2 and, mirrored, 5 ± 2

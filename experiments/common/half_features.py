@@ -1,0 +1,48 @@
+"""Features of one half of a data set, by classifiers that are trained on the other half or by an encoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from experiments.common import residual_classifier
+from experiments.common.added_classes import Labelled
+from experiments.common.classes import features, probabilities, trained
+from experiments.verine_2024.table_5_2_cifar import Inception
+from precall.encoders import load_encoder
+from precall.encoders.registry import default_encoder
+from precall.theory.arrays import Array
+from precall.tune import load_data
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+NETWORKS = {"network": 1, "residual": 1, "residuals": 3}  # features of networks trained here, and how many of them
+
+
+def halves(options: Namespace, seed: int) -> Labelled:
+    """Features of one half of the data, by a network trained on the other half or by an encoder."""
+    data = load_data("digits" if options.smoke else options.data, options.data_dir)
+    order = np.random.default_rng(seed).permutation(len(data.samples[: options.images]))
+    images, labels = torch.from_numpy(np.asarray(data.samples)[order]), np.asarray(data.labels)[order].astype(int)
+    cut, device = len(order) // 2, torch.device(options.device)
+    scaled = images.float().div(255).to(device)
+    half = scaled[:cut], torch.from_numpy(labels[:cut]).to(device)
+    fit, epochs = (residual_classifier.trained, 40) if "residual" in options.features else (trained, 8)
+    nets = [
+        fit(*half, 2 if options.smoke else epochs, seed + 100 * i) for i in range(NETWORKS.get(options.features, 1))
+    ]
+    rest = scaled[cut:]
+    own = np.concatenate([features(net, rest) for net in nets], 1) if options.features in NETWORKS else None
+    x = encoded(images[cut:].numpy(), options) if own is None else own
+    return Labelled(x, labels[cut:], np.mean([probabilities(net, rest) for net in nets], axis=0))
+
+
+def encoded(images: np.ndarray, options: Namespace) -> Array:
+    """Features of the default encoder, or of a TorchScript network that is given."""
+    if options.features == "inception":
+        return np.asarray(Inception(options.inception)(images), dtype=float)
+    pixels = images.transpose(0, 2, 3, 1).repeat(3 // images.shape[1], axis=3)
+    return np.asarray(load_encoder(default_encoder("images"), device=options.device).encode(list(pixels)), dtype=float)
