@@ -9,8 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precall.improve import plan
+from precall.improve.calibration import RatioWarning
 from precall.improve.evidence import unsupported
 from precall.improve.judging import judge
+from precall.improve.planning import planned
+from precall.improve.selection import selection
 from precall.metrics.assessing.assessment import assess
 from precall.theory.acceptance import obrs
 from precall.theory.spectrum import RatioSpectrum
@@ -138,13 +141,18 @@ def test_max_budget_is_the_largest_ratio_over_its_mean(pair):
 
 
 @pytest.fixture(scope="module")
-def incomplete():
+def judged():
     """10 % of the data are never produced, and 20 % of the draws are junk."""
     rng = np.random.default_rng(0)
     real, fake = rng.normal(size=(2, 1000, 4))
     real[:100, 0] += 6
     fake[:200, 1] += 6
-    return judge(real=real, fake=fake).plan
+    return judge(real=real, fake=fake)
+
+
+@pytest.fixture(scope="module")
+def incomplete(judged):
+    return judged.plan
 
 
 def test_what_is_never_produced_limits_every_budget(incomplete):
@@ -163,8 +171,13 @@ def test_what_is_never_produced_limits_every_budget(incomplete):
         assert incomplete.refined(budget).at_best.total_variation >= 1 - at_best - 1e-9
 
 
-def test_a_selection_and_its_plan_agree(incomplete):
+def test_a_selection_and_its_plan_agree(judged, incomplete):
     """One computation: a budget beyond the useful one changes the prediction by nothing that counts."""
+    [offered] = planned(incomplete.spectrum, incomplete.evidence, [50.0]).outcomes
+    with pytest.warns(RatioWarning, match="a larger budget"):
+        kept = selection(judged, budget=50.0, centrality=1.0, seed=0)
+    assert offered.acceptance_rate == pytest.approx(kept.acceptance_rate, abs=0.001)
+    assert offered.tv == pytest.approx([kept.supported.total_variation, kept.predicted.total_variation], abs=0.001)
     wide, narrow = (incomplete.refined(K).supported for K in (50.0, incomplete.max_budget))
     assert wide.total_variation == pytest.approx(narrow.total_variation, abs=0.03)
 

@@ -96,6 +96,11 @@ class RatioSupport:
         """The mass of the model where there are no data."""
         return unsupported(-self.fake, -self.real)
 
+    @property
+    def max_budget(self) -> float:
+        """M, the largest ratio of the draws divided by their mean: a selection with a larger budget keeps as many."""
+        return float(1 / np.exp(self.fake - self.fake.max()).mean())
+
     def weights(self, budget: float) -> Array:
         """q̃/q at the fake samples after rejection by their ratios, of mean one, shape (m,)."""
         ratios = np.exp(self.fake - self.fake.max())

@@ -46,7 +46,7 @@ class Outcome:
 
     Attributes:
         budget: requested K, the maximum mean number of draws per kept sample.
-        acceptance_rate: share of the draws that is kept: 1/K, or 1/M if K exceeds M.
+        acceptance_rate: share of the draws that is kept: 1/K, or 1/M if K exceeds M, the largest ratio over its mean.
         tau: slope τ of the rule `a = min(1, τ p/q)`; ∞ if every draw with a positive ratio is kept.
         kappa: κ = τ/rate. At best, precision is 1 for slopes λ ≥ κ, with recall 1/κ; ∞ if it stays below 1.
         precision: maximum precision at each of the plan's recalls.
@@ -237,7 +237,7 @@ def _refined(spectrum: RatioSpectrum, evidence: RatioSupport | None, K: float) -
 def _outcome(
     spectrum: RatioSpectrum, evidence: RatioSupport | None, recalls: tuple[float, ...], budget: float
 ) -> Outcome:
-    K = min(budget, spectrum.max_budget)
+    K = min(budget, spectrum.max_budget if evidence is None else evidence.max_budget)
     perfect = _perfect_recall(spectrum, K)
     kappa = 1 / perfect if perfect > 0 else math.inf
     both = _refined(spectrum, evidence, K)
