@@ -6,7 +6,7 @@ from statistics import mean, median
 
 import numpy as np
 
-from experiments.claims import EXACT, Entry, entry, num, nums, ordered, pm, said
+from experiments.claims import EXACT, Entry, absent, entry, num, nums, ordered, pm, said
 from experiments.common.summaries import Row
 
 ENTRIES: list[Entry] = []
@@ -236,6 +236,15 @@ def default_classes(mnist: Row, fashion: Row) -> str:
         f"{nums(errors(mnist, 'clusters'))} and {nums(errors(fashion, 'clusters'))}, Simon {nums(errors(mnist, 'simon'))} and {nums(errors(fashion, 'simon'))}; "
         + said("auto is the closest, except in α(1) on Fashion-MNIST", best(mnist, 3) and best(fashion, 2))
     )
+
+
+ENTRIES.append(
+    absent(
+        "Figs 5, 11, Inception",
+        "the same, in Inception features",
+        "six minutes of an H200 and a TorchScript Inception: `figure_5_classes --features inception --inception FILE`",
+    )
+)
 
 
 @ENTRIES.append
