@@ -64,10 +64,11 @@ def presets_page() -> str:
 
 def measured_pages() -> dict[Path, str]:
     """The pages with tables of published results: how_well.md, SECURITY.md and CONTRIBUTING.md."""
-    from benchmarks import attack, coverage, curve_error, mutants, pool, sanity
+    from benchmarks import attack, coverage, curve_error, left_out, mutants, pool, sanity
 
     how_well, root = DOCS / "how_well.md", DOCS.parent
     tables = [(how_well, part, curve_error.markdown, file) for part, file in curve_error.PUBLISHED.items()]
+    tables += [(how_well, "left out", left_out.markdown, "left_out.json")]
     tables += [(how_well, "coverage", coverage.markdown, coverage.PUBLISHED)]
     tables += [(how_well, "sanity", sanity.markdown, sanity.PUBLISHED)]
     tables += [(root / "SECURITY.md", "attack", attack.markdown, "attack.json")]
