@@ -14,6 +14,7 @@ from unittest.mock import patch
 import matplotlib
 import pytest
 import typer.testing
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 import forks
@@ -79,6 +80,12 @@ def is_small(item):
         return False
     room = item.path.relative_to(HERE).parts[0]
     return room not in WITH_THE_PANEL or "small_committee" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for doctests in src alone: programs that tests start would be imported for it, and Lightning with them."""
+    return [one for one in (yield) if not isinstance(one, DoctestModule)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -53,8 +53,7 @@ def dial_gaussians8(r: Row) -> str:
         said("In the mean over seeds, each model is the best of all at its own λ", own)
         + f": β(.1) = {num(s['lam 0.1']['beta(0.1)']['mean'], 4)}, α(1) = {num(s['lam 1']['alpha(1)']['mean'])} and α(10) = "
         f"{num(s['lam 10']['alpha(10)']['mean'])}; likelihood alone has {num(s['mle']['beta(0.1)']['mean'])}, "
-        f"{num(s['mle']['alpha(1)']['mean'])} and {num(s['mle']['alpha(10)']['mean'])}. A critic that knows no density does not follow λ "
-        "(Figs 5.7–5.8, as published)."
+        f"{num(s['mle']['alpha(1)']['mean'])} and {num(s['mle']['alpha(10)']['mean'])}."
     )
 
 
@@ -314,7 +313,7 @@ def diffusion_knobs(r: Row) -> str:
         said("Classifier-free guidance is a dial", dial)
         + f": precision {num(k[free[0]]['precision'])} to {num(k[free[-1]]['precision'])}, recall {num(k[free[0]]['recall'])} to "
         f"{num(k[free[-1]]['recall'])} from weight .7 to 3. Autoguidance at 2 improves FID from {k['plain']['fid']:.1f} to "
-        f"{k['autoguidance 2']['fid']:.1f} and rejection with K = 3 to {k['rejection 3']['fid']:.1f}. "
+        f"{k['autoguidance 2']['fid']:.1f}. "
         + said("Fine-tuning on the model's own draws makes it worse", own)
         + f": α(10) of `linear` is {num(m['plain']['linear']['alpha(10)'])} before and {num(m['projection 10']['linear']['alpha(10)'])} after the "
         "projection at λ = 10. (From an earlier version of the script.)"

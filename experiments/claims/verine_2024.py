@@ -795,7 +795,7 @@ ENTRIES += [
     absent(
         "Figs 5.9–5.12",
         "Glow on MNIST and Fashion-MNIST: precision rises and recall falls with λ",
-        "GPU time: a Glow that fits an H200 in ten minutes",
+        "six minutes of an H200; a first run at λ stopped, its loss was nan",
     ),
     absent(
         "Fig. 6.11",

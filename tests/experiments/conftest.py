@@ -23,12 +23,11 @@ def run(run_module, tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_steps(monkeypatch):
-    """Two folds and few steps for the classifiers of a density ratio, and few draws for the statistics of a GAN.
+    """Two folds instead of five for the classifiers of a density ratio, and few draws for the statistics of a GAN.
 
     These took most of the time of the runs that need them.
     """
     from experiments.common import feature_ratio, gan
 
     monkeypatch.setattr(feature_ratio, "FOLDS", 2)
-    monkeypatch.setattr(feature_ratio, "LEAST", 3)
     monkeypatch.setitem(gan.standing.__wrapped__.__kwdefaults__, "batches", 2)

@@ -17,7 +17,6 @@ PLAN = ["base", "real-0.5", "rejection-3", "base weak:2", "base surplus-10:1.5 f
 PLAN += ["base surplus-10:1.5 reject:2", "base free:2 reject:2", "base free:2 reject:4"]
 
 
-@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     (tmp_path / "plan").write_text("".join(f"3 {name}\n" for name in PLAN))
     words = ("--smoke", "--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path)
