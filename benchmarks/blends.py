@@ -2,13 +2,10 @@
 
     python -m benchmarks.blends [--only known digits] [--processes 5] --out benchmarks/results/blends.json
 
-known   twelve mixtures; the sampling error of 3,000 real samples alone costs up to .020: so much loses an oracle that
-        knows the models and counts the true modes among the real samples (96 runs, seeds 3 to 10)
+known   twelve mixtures, beside an oracle that knows the models and counts the true modes among the real samples: with
+        3,000 of them, both lose .005 on average and more than .02 in 4 of 96 runs
 digits  members that are held-out images of handwritten digits without some classes: the blend is chosen on one part of
         the real images, and compared with the members on another part
-
-results/blends_fresh.json has seeds that no rule was chosen on: 88 runs, mean loss .0045, three above .02 (the oracle:
-one), none below the best member; "former" is the rule that kept models within one standard error (up to .034 below).
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from precall.metrics.classifiers.estimators import classify
 from precall.metrics.scores.score import CurveIntervals
 from precall.theory.arrays import Array, Index
 
-SIZE, SEEDS = 3000, 3
+SIZE, SEEDS, FRESH = 3000, (8, 3), 40  # seeds of known mixtures and of digits; no rule was chosen on those from 40 on
 EXACT = 20_000  # pooled samples on which the exact programme is solved
 # shares of the modes in the data, then in each model, dimension, slope and scale of the models
 CASES: tuple[tuple[str, int, float, list[float], list[list[float]], float], ...] = (
@@ -52,14 +49,18 @@ def measured(index: int, n: int, seed: int) -> Row:
     data = Blobs(np.array(shares), means, ones)
     rivals = [Blobs(np.array(one, dtype=float), means, scale * ones) for one in models]
     fakes = {f"m{k}": one.sample(n, rng) for k, one in enumerate(rivals)}
-    found = blend(real=data.sample(n, rng), fakes=fakes, lam=lam, seed=seed)
+    real = data.sample(n, rng)
+    found = blend(real=real, fakes=fakes, lam=lam, seed=seed)
     pooled = np.concatenate([one.sample(EXACT // (len(models) + 1), rng) for one in (data, *rivals)])
     dens = np.exp(np.column_stack([one.log_density(pooled) for one in (data, *rivals)]))
     exact = Ratios(dens[:, 0] / dens.mean(axis=1), dens[:, 1:] / dens.mean(axis=1)[:, None])
-    best = exact.best(lam, 1.0, np.ones(len(models)), np.ones(len(models), dtype=bool))
+    rest = lam, 1.0, np.ones(len(models)), np.ones(len(models), dtype=bool)
+    best, modes = exact.best(*rest), len(shares)
+    counted = Ratios(modes * data.nearest(real), modes * np.array(models, dtype=float).T).best(*rest)
     weights = np.array(list(found.weights.values()))
     members = [exact.alpha(lam, one) for one in np.eye(len(models))]
     reached = {"realised": exact.alpha(lam, weights), "optimum": exact.alpha(lam, best), "best_member": max(members)}
+    reached["oracle"] = exact.alpha(lam, counted / counted.sum())
     predicted = float(found.predicted.alpha(lam))
     return {
         "case": name,
@@ -112,11 +113,14 @@ def _alpha(real: Array, fake: Array, seed: int) -> tuple[float, float, float]:
 
 
 def summarised(rows: list[Row]) -> Row:
-    """The largest losses against the optimum and the best member, and the mean error of the prediction."""
-    losses = [row["optimum"] - row["realised"] for row in rows]
+    """Losses against the optimum and the best member, of the blend and of the oracle, and errors of the prediction."""
+    losses, oracle = (np.array([row["optimum"] - row[name] for row in rows]) for name in ("realised", "oracle"))
     return {
-        "largest_loss": max(losses),
-        "within": float(np.mean([loss <= 0.02 for loss in losses])),
+        "largest_loss": losses.max(),
+        "mean_loss": losses.mean(),
+        "above_02": int((losses > 0.02).sum()),
+        "oracle": {"largest_loss": oracle.max(), "mean_loss": oracle.mean(), "above_02": int((oracle > 0.02).sum())},
+        "largest_loss_to_oracle": (losses - oracle).max(),
         "largest_loss_to_best_member": max(row["best_member"] - row["realised"] for row in rows),
         "mean_error_of_the_prediction": float(np.mean([row["predicted"] - row["realised"] for row in rows])),
         "runs": len(rows),
@@ -127,10 +131,12 @@ def main(argv: list[str] | None = None) -> None:
     """Run the benchmark from the command line."""
     made = parser(__doc__, smoke="one case of each, with 300 samples of the known one", parts=("known", "digits"))
     made.add_argument("--processes", type=int, default=1, help="number of processes")
+    made.add_argument("--seed", type=int, default=FRESH, help="where the seeds begin")
     options = made.parse_args(argv)
-    known = [(index, SIZE, seed) for seed in range(SEEDS) for index in range(len(CASES))]
+    seeds, few = (range(options.seed, options.seed + count) for count in SEEDS)
+    known = [(index, SIZE, seed) for seed in seeds for index in range(len(CASES))]
     known = [(0, 300, 0)] if options.smoke else known
-    digits = [(name, seed) for seed in range(SEEDS) for name in DIGITS][: 1 if options.smoke else None]
+    digits = [(name, seed) for seed in few for name in DIGITS][: 1 if options.smoke else None]
     results: Row = {}
     with workers(options.processes, smoke=options.smoke) as pool:
         if "known" in options.only:

@@ -1,13 +1,11 @@
-"""Do plans keep their word? Ranges of 23 known pairs against what selection realises by the exact densities.
+"""Do plans keep their word? Ranges of 25 known pairs against what selection realises by the exact densities.
 
 python -m benchmarks.plans --out benchmarks/results/plans.json
 
-`max_recall` of missing modes on fresh seeds (3 to 8, 36, 24 and 12 runs of n = 500, 1,000, 2,000): largest error .048,
-.039, .030; that of an oracle which counts the missing modes among the n real samples is .044, .027, .019. At n = 500,
-30 % are known to .04 (two standard errors): an error below .03 in all runs requires n = 2,000. Data at the edge of a
-missing mode, where the ratio is below `RESOLVED`, are not counted. It was 5 then, and the estimate too high by .008; on
-seeds 20 and 21 at n = 2,000 the largest error of the bound is .024 with 5 and .018 with 2, and ranges hold as often
-(results/plans_fresh.json).
+The error of `max_recall` for missing modes is compared with that of an oracle which counts these modes among the n real
+samples: at n = 500, both are .019 on average and up to .04, since 30 % are known to .04 (two standard errors) there; at
+n = 2,000 they are .008 and .006 on average, up to .033 and .020. Data at the edge of a missing mode are not counted.
+Missing data beside rare ones are known to .035 at n = 2,000; at n = 500 the rare ones are counted, or hide both.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 SIZES = (500, 2000)
-SEEDS = 2
+SEEDS, FRESH = 2, 40  # no rule was chosen on the seeds from 40 on
 BUDGETS = (2.0, 5.0)
 READINGS = ("alpha(1)", "precision at recall 0.7", "recall at precision 0.7")
 
@@ -127,6 +125,8 @@ CASES = (
     _case("wide 1.3", 4, [0.5, 0.5], [0.5, 0.5], scale=1.3),
     _case("narrow 0.8", 2, [0.5, 0.5], [0.5, 0.5], scale=0.8),
     _case("proportions", 8, [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]),
+    _case("missing 10 %, rare 20 % → 5 %", 8, [0.4, 0.3, 0.1, 0.2], [0.5, 0.45, 0.0, 0.05]),
+    _case("missing 10 %, rare 15 % → 3 %, junk 10 %", 4, [0.4, 0.35, 0.1, 0.15, 0.0], [0.45, 0.42, 0.0, 0.03, 0.1]),
 )
 
 
@@ -148,13 +148,14 @@ def measured(index: int, n: int, seed: int) -> list[Row]:
         for name in READINGS:
             inside = low[name] - 1e-9 <= truth[name] <= high[name] + 1e-9
             ends = {"low": low[name], "realised": truth[name], "high": high[name], "inside": inside}
-            rows.append({"case": case.name, "n": n, "budget": budget, "reading": name, **ends})
+            rows.append({"case": case.name, "n": n, "seed": seed, "budget": budget, "reading": name, **ends})
     truths = [recall > 1 - case.missing + 1e-9 for recall in asked]
     return [
         *rows,
         {
             "case": case.name,
             "n": n,
+            "seed": seed,
             "missing": case.missing,
             "missing_in_sample": float(absent.sum()),
             "max_recall": list(found.max_recall),
@@ -183,13 +184,16 @@ def summarised(rows: list[Row]) -> Row:
     inside = {name: [row["inside"] for row in rows if row.get("reading") == name] for name in READINGS}
     plans = [row for row in rows if "truth" in row]
     right = [a == b for row in plans for a, b in zip(row["impossible"], row["truth"], strict=True)]
-    missed = [row for row in plans if row["missing"] in (0.1, 0.3)]
+    missed = [row for row in plans if row["missing"] in (0.1, 0.3) and "rare" not in row["case"]]
     errors = {
-        name: {
-            n: max(abs(row["max_recall"][0] - 1 + row[name]) for row in missed if row["n"] == n)
-            for n in sorted({row["n"] for row in missed})
+        n: {
+            "plan": _errors([row["max_recall"][0] - 1 + row["missing"] for row in missed if row["n"] == n]),
+            "oracle": _errors([row["missing"] - row["missing_in_sample"] for row in missed if row["n"] == n]),
+            "plan to oracle": _errors(
+                [row["max_recall"][0] - 1 + row["missing_in_sample"] for row in missed if row["n"] == n]
+            ),
         }
-        for name in ("missing", "missing_in_sample")
+        for n in sorted({row["n"] for row in missed})
     }
     bounds = [row["max_recall"][1] >= 1 - row["missing"] for row in plans if row["missing"]]
     shares = {name: float(np.mean(values)) for name, values in inside.items()}
@@ -202,15 +206,21 @@ def summarised(rows: list[Row]) -> Row:
     }
 
 
+def _errors(values: list[float]) -> Row:
+    return {"mean": float(np.mean(values)), "mean_size": float(np.abs(values).mean()), "largest": max(map(abs, values))}
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the benchmark from the command line."""
     made = parser(__doc__, smoke="two cases of 200 samples, one seed")
     made.add_argument("--processes", type=int, default=1, help="number of processes")
+    made.add_argument("--seed", type=int, default=FRESH, help="where the seeds begin")
     options = made.parse_args(argv)
     cases, sizes, seeds = (CASES[:2], (200,), 1) if options.smoke else (CASES, SIZES, SEEDS)
+    first = options.seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tasks = [(index, n, seed) for seed in range(seeds) for n in sizes for index in range(len(cases))]
+        tasks = [(index, n, seed) for seed in range(first, first + seeds) for n in sizes for index in range(len(cases))]
         with workers(options.processes, smoke=options.smoke) as pool:
             rows = [row for found in pool.map(measured, *zip(*tasks, strict=True)) for row in found]
     found = summarised(rows)
