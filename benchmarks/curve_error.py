@@ -45,7 +45,7 @@ from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 LAM = np.tan(np.arange(1, 200) / 200 * np.pi / 2)
-FIXED = ("20-means", "cover", "simon", "linear", "quadratic", "knn", "boosting", "mlp")
+FIXED = ("20-means", "cover", "simon", "linear", "quadratic", "knn", "boosting")
 NO_MEMBERS = ("20-means", "cover", "simon", "auto")
 FIRST_SEED = 1000  # smaller seeds were used for development
 PAIRS = [toy.name for toy in pairs(1)]

@@ -1,6 +1,6 @@
 """Sharded assessments: counts, time and memory on Ray compared with one process, kills, and a simulated schedule.
 
-    python -m benchmarks.scale [--smoke] [--only equal overhead memory kills schedule] [--kills 10] [--write]
+    python -m benchmarks.scale [--smoke] [--only equal overhead memory kills schedule auto] [--kills 10] [--write]
     python -m benchmarks.scale --from-json --write
 
 equal     200,000 × 64 in 16 shards on Ray (two workers): counts, radii and intervals are those of one sweep
@@ -9,6 +9,8 @@ memory    the same in 32 shards: peak memory of the driver and of the largest wo
 kills     a worker or the driver is killed at a random moment and the command run again: the bytes of results.json are
           those of an undisturbed run, and only blocks that were not finished are computed
 schedule  1,000 shards a side on 64 workers, simulated from the measured time of a block: makespan, memory, traffic
+auto      1,000,000 × 64 in 16 shards: the area of `auto`, which is trained on a sample, and the area in one process,
+          where the same trained panel scores all other samples
 
 Inputs are normal float32 with fixed seeds, k = 5. Every part is saved when it is finished (benchmarks/results/
 scale.json), and parts that are there are not run again; delete the file to run all. `--smoke` uses tiny sizes.
@@ -21,6 +23,7 @@ import hashlib
 import heapq
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -31,6 +34,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,19 +42,26 @@ import numpy as np
 from benchmarks.common import ROOT, Row, in_new_process, machine, parser, peak_memory, print_table, save
 from precall.engines.engine import most_shared
 from precall.metrics.assessing.assessment import assess
+from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
+from precall.metrics.classifiers.result import ClassifierResult
+from precall.metrics.inputs.features import uniform_rows
+from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.scores import Neighborhoods
+from precall.metrics.scale.sharded import ROWS
+from precall.theory.spectrum import RatioSpectrum
 
-PARTS = ("equal", "overhead", "memory", "kills", "schedule")
+PARTS = ("equal", "overhead", "memory", "kills", "schedule", "auto")
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "scale.json", ROOT / "docs" / "scale.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.scale -->\n", "<!-- end -->\n"
+WIDTH, CENTRE = 0.97, 0.06  # of the fakes in `auto`, whose area is then neither 0 nor 1
 WORKERS = 64  # of the simulated cluster
 BANDWIDTH = 1e9  # bytes per second that one worker reads from shared storage in the simulation
 
 
-def write_shards(folder: Path, n: int, d: int, shards: int) -> None:
+def write_shards(folder: Path, n: int, d: int, shards: int, *, width: float = 0.8, centre: float = 0.1) -> None:
     """Write n normal rows a side, in shards; the fakes are narrower and shifted."""
-    for side, seed, scale, shift in (("real", 0, 1.0, 0.0), ("fake", 1, 0.8, 0.1)):
+    for side, seed, scale, shift in (("real", 0, 1.0, 0.0), ("fake", 1, width, centre)):
         rng = np.random.default_rng(seed)
         for i in range(shards):
             rows = n // shards + (i < n % shards)
@@ -285,13 +296,66 @@ def blocks(shards: int) -> Iterator[tuple[tuple[str, int], ...]]:
             yield ("real", i), ("fake", j)
 
 
+# ----------------------------------------------------------------------------------------------------------------- auto
+
+
+def auto(n: int, d: int, shards: int) -> list[Row]:
+    """The area of `auto` in shards and in one process, by the same trained panel, and that of the exact ratio."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_shards(folder, n, d, shards, width=WIDTH, centre=CENTRE)
+        in_shards, of_all = json.loads(in_new_process("benchmarks.scale", "--auto", str(folder)))
+        x, y = (np.concatenate([np.load(one) for one in sorted(folder.glob(f"{side}-*"))]) for side in ("real", "fake"))
+    exact = RatioSpectrum.from_log_ratios(real=exact_log_ratios(x), fake=exact_log_ratios(y)).area
+    about: Row = {"n": n, "d": d, "shards": shards, "machine": platform.machine(), "cores": os.cpu_count()}
+    rows: list[Row] = [{**about, "how": "shards", **in_shards}, {**about, "how": "one process", **of_all}]
+    return [{**row, "exact area": exact} for row in rows]
+
+
+def exact_log_ratios(x: np.ndarray) -> np.ndarray:
+    """log p/q of rows of the pair in `auto`."""
+    ratio = 0.5 * ((x - np.float32(CENTRE)) ** 2 / WIDTH**2 - x**2).sum(axis=1, dtype=np.float64)
+    return np.asarray(ratio + x.shape[1] * np.log(WIDTH))
+
+
+def area_in_shards_and_of_all(folder: Path) -> tuple[Row, Row]:
+    """Area, seconds and peak memory: an assessment of the shards, then the scores of all rows by its trained panel."""
+    start = time.perf_counter()
+    sides = {side: str(folder / f"{side}-*.npy") for side in ("real", "fake")}
+    found = assess(**sides, metrics=("auto",), engine="local", work=folder / "work")
+    trained = found.classifiers["auto"]
+    first: Row = {"rows": len(trained.held_out.real), "area": found.spectra["auto"].area}
+    first |= {"seconds": time.perf_counter() - start, "peak MB": peak_memory() / (1 << 20)}
+    start = time.perf_counter()
+    x = [np.concatenate([np.load(one) for one in sorted(folder.glob(f"{side}-*.npy"))]) for side in ("real", "fake")]
+    used = uniform_rows((len(x[0]), len(x[1])), ROWS, seed=0)
+    known = trained.scores_real, trained.scores_fake
+    scores = np.concatenate([scores_of_all(trained, *one) for one in zip(x, used, known, strict=True)])
+    real = np.arange(len(scores)) < len(x[0])
+    fold = np.random.default_rng(0).integers(5, size=len(scores))
+    spectrum = plugged_in(HeldOutScores(scores, real, fold).log_ratios()[1], real, trained.held_out.excess())
+    second: Row = {"rows": len(scores), "area": spectrum.area, "seconds": time.perf_counter() - start}
+    return first, {**second, "peak MB": peak_memory() / (1 << 20)}
+
+
+def scores_of_all(trained: ClassifierResult, x: np.ndarray, used: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The cross-fitted scores of the rows that were used in training, and the scores of all others by the panel."""
+    assert trained.panel is not None
+    scores, others = np.empty(len(x)), np.setdiff1d(np.arange(len(x)), used)
+    scores[used] = known
+    parts = np.array_split(others, -(-len(others) // 5000)) if len(others) else []
+    found = side_by_side([partial(trained.panel.scores, x[part]) for part in parts]) if parts else [np.empty(0)]
+    scores[others] = np.concatenate(found)
+    return scores
+
+
 # ----------------------------------------------------------------------------------------------------------------- page
 
 
 def tables(results: dict[str, list[Row]]) -> str:
     """The measured numbers as Markdown."""
     lines = []
-    for part in PARTS:
+    for part in PARTS[:-1]:  # a sentence of the page says what `auto` found
         if part not in results:
             continue
         shown = [name for name in results[part][0] if name not in ("digest", "printed")]
@@ -339,6 +403,8 @@ def measured(part: str, smoke: bool, times: int) -> list[Row]:
         return memory(*((600, 8, 4) if smoke else (200_000, 64, 32)))
     if part == "kills":
         return kills(min(times, 2) if smoke else times, *((600, 8, 3) if smoke else (40_000, 32, 8)))
+    if part == "auto":
+        return auto(*((300, 4, 3) if smoke else (1_000_000, 64, 16)))
     return schedule(*((10, 1000, 16, 200) if smoke else (1000, 10_000, 2048, 10_000)))
 
 
@@ -349,9 +415,13 @@ def main() -> None:
     made.add_argument("--from-json", action="store_true", help="run nothing; use the saved numbers")
     made.add_argument("--write", action="store_true", help="write the tables into docs/scale.md")
     made.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    made.add_argument("--auto", type=Path, help=argparse.SUPPRESS)
     given = made.parse_args()
     if given.run:
         print(json.dumps(run_one(given.run[0], Path(given.run[1]), Path(given.run[2]))))
+        return
+    if given.auto:
+        print(json.dumps(area_in_shards_and_of_all(given.auto)))
         return
     place = given.out or (None if given.smoke else RESULTS)
     results: dict[str, list[Row]] = json.loads(place.read_text()) if place is not None and place.exists() else {}

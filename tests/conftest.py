@@ -8,11 +8,13 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from pathlib import Path
 from unittest.mock import patch
 
 import matplotlib
 import pytest
 import typer.testing
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 import forks
@@ -67,12 +69,40 @@ def run_module(monkeypatch, capsys):
     torch.set_num_threads(threads)
 
 
-@pytest.fixture
-def small_committee(monkeypatch):
-    """Without the slow members of the panel, for tests in which the panel is not what is tested."""
-    from committee import make_small
+# where the panel is tested: elsewhere it is small, except in doctests and in tests with the marker `whole_panel`
+WITH_THE_PANEL = {"improve", "metrics"}
+HERE = Path(__file__).parent
 
-    make_small(monkeypatch)
+
+def is_small(item):
+    """Whether a test has the small panel."""
+    if not item.path.is_relative_to(HERE) or item.get_closest_marker("whole_panel"):
+        return False
+    room = item.path.relative_to(HERE).parts[0]
+    return room not in WITH_THE_PANEL or "small_committee" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for doctests in src alone: programs that tests start would be imported for it, and Lightning with them."""
+    return [one for one in (yield) if not isinstance(one, DoctestModule)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Leave the slow members of the panel out, also for the fixtures of a test and for the commands that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        if is_small(item):
+            from committee import SMALL, make_small
+
+            make_small(patch)
+            patch.setenv(SMALL, "1")
+        return (yield)
+
+
+@pytest.fixture
+def small_committee():
+    """Without the slow members of the panel, for tests in which the panel is not what is tested."""
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ BASE = (
     "precall.theory.frontiers", "rich.progress",
 )  # fmt: skip
 PASSED_ON = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+SMALL = "PRECALL_TESTS_SMALL_COMMITTEE"  # as in tests/committee.py
 LONGEST = 1 << 18  # bytes of a command with its environment
 
 
@@ -115,6 +116,12 @@ def become(command, streams):
     os.environ.clear()
     os.environ.update(command["environment"])
     tempfile.tempdir = None  # it may have been that of the server
+    if SMALL in os.environ:
+        from types import SimpleNamespace
+
+        import committee
+
+        committee.make_small(SimpleNamespace(setattr=setattr))
     words = command["words"]
     if words[0] == "-W":
         warnings.simplefilter(words[1])

@@ -169,6 +169,12 @@ def test_every_ball_pair_of_the_registry_is_found():
 # --------------------------------------------------------------------------------------------------------- the families
 
 
+@pytest.fixture(autouse=True)
+def fewer_draws(monkeypatch):
+    """A quarter of the draws of the benchmark: the standard error of a simulated curve is then at most .0016."""
+    monkeypatch.setattr("benchmarks.families.DRAWS", 100_000)
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_families_are_pairs_with_curves(family: Family):

@@ -97,28 +97,26 @@ def dial_images(digits: Row, fashion: Row, plain: Row, hinge: Row, spectral: Row
 
 @entry(
     "The recipe of `precall tune`",
-    "The recipe on digits at three λ, with `--objective tail` and with the default loss, n = 599, in pixels.",
+    "The recipe on digits at three λ, with `--objective tail` as in the README and with the default loss, n = 599, in pixels.",
     "own question",
-    "precall tune",
-    options="--data digits --objective tail --lam 0.1 --lam 1 --lam 10 --seed S --out DIR",
-    files=("tune_digits",),
-    run="90 s per seed",
+    "extensions.tune_digits",
+    run="16 min",
 )
 def tune_digits(r: Row) -> str:
-    def scores(runs: Row, name: str) -> list[list[float]]:
-        return [[one[lam][name]["value"] for one in runs.values()] for lam in ("0.1", "1", "10")]
+    def scores(loss: str, name: str) -> list[list[float]]:
+        return [[one[lam][name]["value"] for one in r[loss].values()] for lam in ("0.1", "1", "10")]
 
-    p, q = (scores(r["seeds"], name) for name in ("precision", "recall"))
-    log = [scores(r["default loss"], name) for name in ("precision", "recall")]
+    p, q = (scores("tail", name) for name in ("precision", "recall"))
+    log = [scores("default", name) for name in ("precision", "recall")]
     apart = all(
         seed["0.1"]["precision"]["high"] < seed["10"]["precision"]["low"]
         and seed["10"]["recall"]["high"] < seed["0.1"]["recall"]["low"]
-        for seed in r["seeds"].values()
+        for seed in r["tail"].values()
     )
     return (
-        f"{len(r['seeds'])} runs with `tail`, on two machines: precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
+        f"{len(r['tail'])} seeds with `tail`: precision is {pm(p[0])}, {pm(p[1])} and {pm(p[2])}, recall {pm(q[0])}, {pm(q[1])} and {pm(q[2])}. "
         + said("In every run the intervals of λ = .1 and 10 are disjoint.", apart)
-        + f" The default loss, {len(r['default loss'])} runs: {', '.join(pm(one, 2) for one in log[0])} and {', '.join(pm(one, 2) for one in log[1])}."
+        + f" The default loss, {len(r['default'])} seeds: {', '.join(pm(one) for one in log[0])} and {', '.join(pm(one) for one in log[1])}."
     )
 
 

@@ -6,6 +6,7 @@ python launches.py OUT: each run has a folder in OUT, with its exit status and w
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -42,7 +43,7 @@ def alive(pid):
 def launch(name, words, *, largest=None, number=None, to=lambda process: [process.pid]):
     """Run `precall tune`, and send a signal to it, or to processes of it, when it trains."""
     place = Path(name)
-    place.mkdir()
+    place.mkdir(exist_ok=True)  # a run that is resumed has one
     given = (*words, "--device", "cpu", "--out", place / "run")
     process = multiprocessing.get_context("fork").Process(target=command, args=(place / "said", largest, given))
     process.start()
@@ -65,6 +66,10 @@ def main():
         launch(number.name, WITHOUT_END, number=number)
     for processes in (1, 2):
         launch(f"shared by {processes}", (*SHORT, "--processes", processes))
+        launch(f"dial of {processes}", (*SHORT, "--lam", 0.1, "--lam", 10, "--processes", processes))
+    for processes in (1, 2):
+        shutil.copytree("shared by 1", f"resumed by {processes}")
+        launch(f"resumed by {processes}", ("--resume", "--steps", 6, "--processes", processes))
     both = (*WITHOUT_END, "--processes", 2)
     launch("two", both, number=signal.SIGTERM)
     launch("lost", both, number=signal.SIGKILL, to=lambda process: others_of(process)[-1:])

@@ -11,6 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from precall.cli import app
+from precall.improve.planning import Plan, Range
 
 QUICK = ("--estimator", "linear")
 
@@ -302,6 +303,13 @@ def test_what_no_budget_reaches_has_status_three(run, tmp_path):
         said(done, 3),
     )
     assert json.loads(run(*words, "--json").stdout)["least_budget"] == [None, None]
+
+
+def test_what_only_a_huge_budget_reaches_is_not_called_never_produced(run, arrays, monkeypatch):
+    monkeypatch.setattr(Plan, "least_budget", lambda self, **asked: Range(np.inf, np.inf))
+    done = run(*arrays, "--plan", "--min-precision", 1, "--at-recall", 0.5, "--estimator", "linear")
+    assert "no budget up to 100 reaches precision 1 at recall 0.5" in said(done, 3)
+    assert "never produces" not in done.stderr
 
 
 # ------------------------------------------------------------------------------------------------------------- mistakes

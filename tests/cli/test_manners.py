@@ -156,7 +156,6 @@ def test_copies_are_shown_when_they_are_requested():
     assert "copies" not in repr(plain)
 
 
-@pytest.mark.usefixtures("small_committee")
 def test_a_plan_from_samples_is_that_of_their_assessment():
     x = np.random.default_rng(0).normal(size=(2, 100, 2))
     report = precall.assess(real=x[0], fake=x[1] + 1, metrics=("auto",))

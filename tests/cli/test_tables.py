@@ -104,6 +104,7 @@ def words_of(files, *names):
     )
 
 
+@pytest.mark.whole_panel
 def test_a_clinic_is_judged_rightly_and_no_identifier_leaves(run, tmp_path):
     files = tables(tmp_path, 1)
     done = run(*words_of(files, "fresh", "jittered", "copula"), "--out", tmp_path / "report")

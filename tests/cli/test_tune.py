@@ -322,19 +322,26 @@ def test_a_real_interrupt_keeps_a_checkpoint(launched, name):
     assert 0 < read(launched / name / "run" / "checkpoint.safetensors")[1]["step"] < 100_000
 
 
-def test_two_processes_train_as_one(launched):
+@pytest.mark.parametrize(
+    ("name", "steps", "folders"),
+    [("shared", 3, ["."]), ("resumed", 6, ["."]), ("dial", None, ["plain", "lam-0.1", "lam-10"])],
+)
+def test_two_processes_train_as_one(launched, name, steps, folders):
     """Each takes half of every batch, with the draws of one process that has the whole batch."""
-    one, two = (launched / f"shared by {n}" / "run" for n in (1, 2))
-    assert [(place.parent / "status").read_text() for place in (one, two)] == ["0", "0"], (
-        two.parent / "said"
-    ).read_text()
-    weights = [read(place / "checkpoint.safetensors")[0] for place in (one, two)]
-    names = [name for name in weights[0] if name.startswith(("generator/", "discriminator/", "average/"))]
-    assert len(names) > 10
-    for name in names:
-        torch.testing.assert_close(weights[0][name], weights[1][name], atol=1e-5, rtol=1e-4)
-    logs = [[line.split(",") for line in (place / "log.csv").read_text().splitlines()] for place in (one, two)]
-    assert [row[:2] for row in logs[0]] == [row[:2] for row in logs[1]]
+    one, two = (launched / f"{name} {'of' if name == 'dial' else 'by'} {n}" for n in (1, 2))
+    assert [(place / "status").read_text() for place in (one, two)] == ["0", "0"], (two / "said").read_text()
+    for folder in folders:
+        places = [place / "run" / folder for place in (one, two)]
+        weights, facts = zip(*(read(place / "checkpoint.safetensors") for place in places), strict=True)
+        assert facts[0]["step"] == facts[1]["step"] == (steps or facts[0]["step"]) > 0
+        names = [name for name in weights[0] if name.startswith(("generator/", "discriminator/", "average/"))]
+        assert len(names) > 10
+        for each in names:
+            torch.testing.assert_close(weights[0][each], weights[1][each], atol=1e-5, rtol=1e-4)
+        logs = [[line.split(",") for line in (place / "log.csv").read_text().splitlines()] for place in places]
+        assert [row[:2] for row in logs[0]] == [row[:2] for row in logs[1]]
+    results = [json.loads((place / "run" / "run.json").read_text())["results"] for place in (one, two)]
+    assert results[0].keys() == results[1].keys() == ({"0.1", "10"} if name == "dial" else results[0].keys())
 
 
 def test_an_interrupt_ends_both_processes_with_a_checkpoint(launched):

@@ -1,13 +1,17 @@
 """The encoders of `transformers` with the library itself, on small networks with random weights."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from precall.encoders import load_encoder
+from precall.lazy import LazyModule
 
-transformers = pytest.importorskip("transformers", reason="the extra `networks` is not installed")
+transformers = LazyModule("transformers")
+pytestmark = pytest.mark.skipif(not find_spec("transformers"), reason="the extra `networks` is not installed")
 
 VISION = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 14}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "sat", "on", "the", "mat", "##s", "."]

@@ -1,5 +1,9 @@
 """The benchmark of sharded assessments, at tiny sizes."""
 
+import numpy as np
+import pytest
+from scipy.stats import norm
+
 from benchmarks import scale
 
 
@@ -15,6 +19,22 @@ def test_counts_by_threads_are_those_of_one_process(tmp_path):
     scale.write_shards(tmp_path, 300, 4, 3)
     one, threads = (scale.run_one(engine, tmp_path, tmp_path / "w") for engine in ("one process", "local"))
     assert one["digest"] == threads["digest"]
+
+
+def test_auto_has_the_same_area_in_shards_and_in_one_process(tmp_path, monkeypatch):
+    """200 rows of each side train, and the panel scores the others."""
+    monkeypatch.setattr("precall.metrics.scale.sharded.ROWS", 200)
+    monkeypatch.setattr(scale, "ROWS", 200)
+    scale.write_shards(tmp_path, 1000, 3, 4, centre=0.5)
+    in_shards, of_all = scale.area_in_shards_and_of_all(tmp_path)
+    assert (in_shards["rows"], of_all["rows"]) == (400, 2000)
+    assert of_all["area"] == pytest.approx(in_shards["area"], abs=0.1)
+
+
+def test_the_exact_ratio_is_that_of_the_two_normal_laws():
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    real, fake = (norm(centre, width).logpdf(x).sum(axis=1) for centre, width in ((0, 1), (scale.CENTRE, scale.WIDTH)))
+    np.testing.assert_allclose(scale.exact_log_ratios(x), real - fake, atol=1e-6)
 
 
 def test_finished_tasks_are_counted_before_and_after_they_are_merged(tmp_path):

@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
-
-pytest.importorskip("ray")
 
 from precall import assess
 from precall.engines.engine import EngineTask
 from precall.engines.ray import RayEngine
 
-pytestmark = pytest.mark.filterwarnings("default")  # Ray's own warnings
+pytestmark = [
+    pytest.mark.filterwarnings("default"),  # Ray's own warnings
+    pytest.mark.skipif(not find_spec("ray"), reason="the extra `ray` is not installed"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,6 @@ def test_sides_that_differ_are_refused(sets, tmp_path):
         assess(real=[sets[0]], fake=[sets[1][:, :3]], metrics=("fid",), work=tmp_path / "w")
 
 
-@pytest.mark.usefixtures("small_committee")
 def test_the_default_answer_is_that_of_one_process(sets, shards, tmp_path):
     """With as many samples as the driver holds, the panel sees the same rows in the same order."""
     found = assess(**shards, work=tmp_path / "w")

@@ -22,6 +22,12 @@ def run(run_module, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def two_folds(monkeypatch):
-    """Train the classifiers of a density ratio on two folds instead of five, which took half of the time of a run."""
-    monkeypatch.setattr("experiments.common.feature_ratio.FOLDS", 2)
+def small_steps(monkeypatch):
+    """Two folds instead of five for the classifiers of a density ratio, and few draws for the statistics of a GAN.
+
+    These took most of the time of the runs that need them.
+    """
+    from experiments.common import feature_ratio, gan
+
+    monkeypatch.setattr(feature_ratio, "FOLDS", 2)
+    monkeypatch.setitem(gan.standing.__wrapped__.__kwdefaults__, "batches", 2)

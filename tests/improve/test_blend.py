@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.improve import blend
-from precall.improve.blending import Ratios, _Problem
+from precall.improve.blending import Ratios, _grouped, _Problem
+from precall.theory.spectrum import RatioSpectrum
 
 EVERY = np.ones(2, dtype=bool)
 
@@ -37,6 +38,26 @@ def test_the_errors_of_single_groups_do_not_choose_the_weights():
         v = problem._best(1.0, every, every[:2])
         errors.append(abs(v[1] / v.sum() - mode[label == 0].mean()))
     assert np.mean(errors) < 0.005  # .008 if the counts themselves are fitted
+
+
+def test_groups_with_the_same_shares_are_one():
+    """Eight groups of each mode differ by chance alone; the modes differ."""
+    rng, label = np.random.default_rng(0), np.repeat([0, 1, 2], 1500)
+    mode = np.where(label == 0, rng.random(4500) < 0.3, label == 2).astype(int)
+    ratios = np.array([[1.0, 2.0, 0.01], [0.4, 0.01, 2.0]])[mode] * np.exp(0.2 * rng.normal(size=(4500, 3)))
+    group = _grouped(ratios, label, seed=0)
+    assert len(np.unique(group[mode == 0])) == len(np.unique(group[mode == 1])) == 1
+    assert group[mode == 0][0] != group[mode == 1][0]
+
+
+def test_masses_that_sum_above_one_by_rounding_have_a_standard_error():
+    sixths = np.full(6, 1 / 6)
+    spectrum = RatioSpectrum.from_masses(p=sixths, q=sixths)
+    assert spectrum.q.sum() > 1
+    problem = _Problem(
+        Ratios(sixths, sixths[:, None]), np.repeat([0, 1], 3), np.zeros(6), ["a"], sixths, 1.0, True, None
+    )
+    assert problem._standard_error(spectrum, 0.2) < 1
 
 
 def test_a_budget_is_spent_where_it_pays():
@@ -78,7 +99,7 @@ def test_a_model_that_is_right_is_not_blended(seed):
 def test_a_slope_and_a_precision_move_the_weights(halves):
     precise = blend(**halves, precision_at_least=0.95)
     assert precise.lam > 1
-    assert precise.predicted.alpha(precise.lam) == pytest.approx(0.95, abs=0.04)
+    assert precise.predicted.alpha(precise.lam) == pytest.approx(0.95, abs=0.01)
     with_budget = blend(**halves, budget=2.0)
     assert with_budget.budget <= 2 + 1e-6
     assert {name: len(one) for name, one in with_budget.acceptance.items()} == {"left": 600, "right": 600}

@@ -22,6 +22,8 @@ from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.scores.score import Interval, Score, readings
 from precall.metrics.scores.verdict import Moved
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RECORD = RunRecord(n_real=9, n_fake=9, metrics=[], k=5, ties="closed", seed=0, dimension=2, versions={})
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 

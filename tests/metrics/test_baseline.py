@@ -7,6 +7,8 @@ from precall.metrics.assessing import assessment, prepared
 from precall.metrics.assessing.prepared import real_against_real
 from precall.metrics.scores.results import Assessment
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 
 def test_the_halves_are_disjoint_and_of_equal_size(monkeypatch):
     """A sample that were in both halves would be its own neighbour at distance zero."""

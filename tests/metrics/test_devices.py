@@ -19,6 +19,8 @@ from precall.metrics.distances import frechet_distance
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs import features
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RNG = np.random.default_rng(0)
 REAL, FAKE = RNG.normal(size=(300, 6)), RNG.normal(0.5, 0.7, size=(200, 6))
 NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -5,6 +5,8 @@ import pytest
 
 from precall import assess
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 pd = pytest.importorskip("pandas")
 
 

@@ -14,6 +14,8 @@ from precall.metrics.distances.inception import inception_score
 from precall.metrics.scores.groups import FairnessGap, fairness, split_groups
 from precall.theory.spectrum import RatioSpectrum
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 SLOPES = np.concatenate([[0.0], np.exp(np.linspace(-9, 9, 20_001)), [np.inf]])
 
 

@@ -7,6 +7,8 @@ from precall.metrics.assessing.assessment import assess
 from precall.metrics.distances.gaussian_kernel import diversity, mmd
 from precall.metrics.distances.sliced_distance import DIRECTIONS, mind
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 NEW = ("mind", "kad", "cmmd", "rke", "vendi")
 
 

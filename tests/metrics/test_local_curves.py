@@ -7,6 +7,8 @@ from benchmarks import toys
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.cells.local_curves import local_curve
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 LAM = np.tan(np.arange(1, 100) / 100 * np.pi / 2)
 CASES = {
     "shift": (toys.gaussian_shift(distance=1.0, dim=2), 0.04),

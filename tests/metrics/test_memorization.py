@@ -15,6 +15,8 @@ from precall.metrics.copies.close_fakes import BOTH, HOLDOUT, TRAIN, CloseFakes
 from precall.metrics.copies.memorization import memorization
 from precall.metrics.neighbors.sweep import within
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 DOCS = Path(__file__).parents[2] / "docs"
 DIGITS = load_digits().data
 

@@ -22,12 +22,12 @@ from precall.metrics.tiles import distances
 
 N, M, D = 60, 52, 3
 # metrics that take more than a second, which see fewer transformations
-SLOW = {"auto", "auto_quick", "mlp", "quadratic", "simon"}
+SLOW = {"auto", "auto_quick", "quadratic", "simon"}
 # defined on the features as they are: a network without standardisation, a kernel with a scale or of angles, class
 # probabilities
 IN_THEIR_UNITS = {"simon", "kid", "is", "cmmd", "vendi"}
 # look at single columns, or start from random directions
-ON_COLUMNS = {"auto", "auto_quick", "mlp", "boosting", "quadratic", "linear", "simon", "c2st", "is", "mind"}
+ON_COLUMNS = {"auto", "auto_quick", "boosting", "quadratic", "linear", "simon", "c2st", "is", "mind"}
 # cut or start at random by the number of the row
 SEEDED = {name for name, metric in METRICS.items() if metric.is_curve} | {"c2st", "mauve", "mind", "vendi"}
 # sums over many values, whose order differs between NumPy and torch, or between tiles
@@ -217,7 +217,7 @@ def test_the_size_of_tiles_changes_nothing_but_the_order_of_sums(name, monkeypat
 
 # auto has members of the kinds that are left out
 TOGETHER = tuple(
-    name for name in METRICS if name not in ("is", "sfid", "prompts", "auto_quick", "mlp", "boosting", "quadratic")
+    name for name in METRICS if name not in ("is", "sfid", "prompts", "auto_quick", "boosting", "quadratic")
 )
 IN_A_PROCESS = """
 import json, sys

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from precall.metrics.members.mixtures import (
+from precall.metrics.members.gaussians import (
     FLOOR,
     PER_COMPONENT,
     STEPS,
@@ -24,19 +24,19 @@ def clumps(n, d, seed):
     return x
 
 
-@pytest.mark.parametrize(("d", "kind"), [(1, "full"), (3, "full"), (5, "diag")])
+@pytest.mark.parametrize("d", [1, 5])
 @pytest.mark.parametrize("n", [70, 900])
-def test_a_mixture_is_that_of_scikit_learn(n, d, kind):
+def test_a_mixture_is_that_of_scikit_learn(n, d):
     from sklearn.mixture import GaussianMixture
 
     x, at = clumps(n, d, 0), clumps(100, d, 1)
     components = min(6, n // PER_COMPONENT + 1)
     known = {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
-    theirs = GaussianMixture(components, covariance_type=kind, random_state=3, **known)
+    theirs = GaussianMixture(components, covariance_type="diag", random_state=3, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it need not converge
         theirs.fit(x)
-    log_weights, components = fitted_mixture(torch.from_numpy(x), 6, 3, diagonal=kind == "diag")
+    log_weights, components = fitted_mixture(torch.from_numpy(x), 6, 3)
     ours = (log_densities(components, torch.from_numpy(at)) + log_weights).logsumexp(dim=1)
     np.testing.assert_allclose(ours, theirs.score_samples(at), rtol=1e-6, atol=1e-6)
 

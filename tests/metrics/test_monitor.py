@@ -9,6 +9,8 @@ from precall import Reference
 from precall.metrics.classifiers.permutation import log_e_value
 from precall.theory.bands import upper_band
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 LOOKS, LEVELS = 50, 6 * 0.05 / (np.pi * np.arange(1, 51)) ** 2
 
 

@@ -21,6 +21,8 @@ from precall.metrics.protocols.preset_run import unit_principal_axes
 from precall.metrics.protocols.presets import PRESETS
 from precall.metrics.scores.results import Assessment
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RNG = np.random.default_rng(5)
 WIDTHS = {"pool": 12, "spatial": 9, "classes": 6}
 WEIGHTS = {name: RNG.normal(size=(8 * 8 * 3, width)) / 8 for name, width in WIDTHS.items()}
@@ -310,7 +312,6 @@ def test_features_of_mauve_and_llm_are_those_of_the_published_pipeline():
     assert squared(both, both) == pytest.approx(squared(theirs, theirs), abs=1e-10)
 
 
-@pytest.mark.usefixtures("small_committee")
 def test_llm_is_strict_on_these_axes():
     found = assess(real=P + 2, fake=Q + 2, preset="llm")
     axes = unit_principal_axes(Pair(P + 2, Q + 2))
@@ -327,7 +328,6 @@ def test_mauve_reads_a_tenth_of_the_samples_as_cells():
     assert 0 < found.scores["mauve"].value < 1
 
 
-@pytest.mark.usefixtures("small_committee")
 def test_llm_takes_texts_as_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     words = ["the", "cat", "sat", "one", "hat", "mat", "and", "ate", "all", "day"]

@@ -20,6 +20,8 @@ from precall.report.page import page_data
 from precall.samples import SampleWarning
 from precall.samples.fields import open_prompted
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 
 def pairs(real, fake, prompts_real, prompts_fake, **encode):
     how = {"encode": lambda texts: np.zeros((len(texts), 1)), "seed": 0} | encode

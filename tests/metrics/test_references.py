@@ -16,6 +16,8 @@ from precall.metrics.distances.moments import Moments
 from precall.metrics.neighbors import sweep
 from precall.samples import open_samples
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RNG = np.random.default_rng(2)
 REAL, FAKE = RNG.normal(size=(150, 5)), RNG.normal(0.4, 0.8, size=(100, 5))
 METRICS = ("clusters", "neighbors", "copies", "fid", "kid")

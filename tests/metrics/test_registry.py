@@ -24,6 +24,8 @@ from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import CURVE_SCORES, Score, ScoreInfo
 from precall.report import page, table
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 DOCS = Path(__file__).parents[2] / "docs"
 rng = np.random.default_rng(0)
 REAL, FAKE = rng.normal(size=(120, 3)), rng.normal(0.5, 1.0, size=(110, 3))
@@ -97,7 +99,6 @@ def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
     assert json.loads(json.dumps(found.to_dict()))["models"]["ours"]["scores"]["gap"]["value"] > 0
 
 
-@pytest.mark.usefixtures("small_committee")
 def test_features_are_checked_once(monkeypatch):
     """A default run with groups checks every value of each side once."""
     seen = []

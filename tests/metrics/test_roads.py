@@ -11,6 +11,8 @@ from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import INFINITY, Score, ScoreInfo, readings
 from precall.theory.spectrum import RatioSpectrum
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RNG = np.random.default_rng(0)
 REAL, FAKE = RNG.normal(size=(300, 5)), 0.8 * RNG.normal(size=(260, 5)) + 0.3
 ROADS = ("whole", "reference file", "shards", "sketch")

@@ -13,6 +13,8 @@ from precall.metrics.protocols.several_encoders import disagreements
 from precall.metrics.scores.results import Assessment, Comparison
 from precall.report import page, table
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RNG = np.random.default_rng(1)
 REAL = RNG.integers(0, 256, (120, 4, 4, 3), dtype=np.uint8)
 SHIFTED = RNG.integers(0, 256, (120, 4, 4, 3), dtype=np.uint8)

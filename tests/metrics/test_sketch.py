@@ -17,6 +17,8 @@ from precall.metrics.scale import sketch as sketch_module
 from precall.metrics.scale.sketch_reference import RandomSample
 from precall.samples.archives import ArrayArchive
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 RNG = np.random.default_rng(7)
 REAL = RNG.normal(size=(150, 3)).astype(np.float32)
 FAKE = (0.7 * RNG.normal(size=(170, 3)) + [0.8, 0, 0]).astype(np.float32)

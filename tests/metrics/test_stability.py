@@ -14,6 +14,8 @@ from precall.metrics.protocols.stability import FACTORED, score_trends
 from precall.metrics.scores.record import Trend
 from precall.metrics.scores.results import Assessment
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 
 def pair_of(n_real, n_fake, d=3):
     rng = np.random.default_rng(0)

@@ -13,6 +13,8 @@ from precall.metrics.tiles import clouds
 from precall.metrics.tiles.distances import TILE_SIDES
 from precall.theory.chance import expected_clipped_coverage, inverted_clipped_coverage
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 
 def distances(x, y):
     return np.linalg.norm(x[:, None] - y, axis=2)

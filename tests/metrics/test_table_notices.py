@@ -9,6 +9,8 @@ from precall.metrics.tables.table_notices import table_notices
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import SampleWarning
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 
 def notices_of(tmp_path, real, fake, **kinds):
     """The notices about two files; `real` and `fake` are their texts."""

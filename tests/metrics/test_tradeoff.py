@@ -16,6 +16,8 @@ from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, Score, read, readings
 from precall.theory.spectrum import RatioSpectrum
 
+pytestmark = pytest.mark.usefixtures("small_committee")
+
 SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from committee import make_small
 from precall.encoders import Encoder
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.assessing.prepared import real_against_real
@@ -223,9 +222,7 @@ def made(tmp_path_factory):
         if kind not in known:
             base, _, count = kind.partition(" × ")
             directory = tmp_path_factory.mktemp(base)
-            with pytest.MonkeyPatch.context() as patch:
-                make_small(patch)
-                found = repeated(report(base).found, int(count)) if count else MAKERS[kind](directory)
+            found = repeated(report(base).found, int(count)) if count else MAKERS[kind](directory)
             path = folder.write(found, directory / "report", command="precall assess …")
             numbers = json.loads((directory / "report" / "results.json").read_text())
             known[kind] = SimpleNamespace(kind=kind, found=found, path=path, numbers=numbers)

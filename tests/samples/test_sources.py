@@ -7,7 +7,6 @@ import sys
 import tarfile
 import zipfile
 
-import datasets
 import fsspec
 import h5py
 import numpy as np
@@ -20,10 +19,12 @@ from pyarrow import parquet
 
 import precall
 from precall.encoders import encode
+from precall.lazy import LazyModule
 from precall.samples import SampleError, columnar, open_samples
 from precall.samples.opening import takes_key
 from precall.samples.shards import expanded
 
+datasets = LazyModule("datasets")  # seconds that only the process needs which runs the tests with it
 RNG = np.random.default_rng(5)
 PIXELS = RNG.integers(0, 256, (13, 9, 7, 3), dtype=np.uint8)
 MATRIX = RNG.normal(size=(13, 4))

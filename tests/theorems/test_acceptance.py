@@ -3,7 +3,6 @@
 import math
 import time
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -11,9 +10,11 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from experiments.common.rejection_rules import drs, rejection
+from precall.lazy import LazyModule
 from precall.theory.acceptance import metropolis, obrs, refined_masses
 from strategies import alpha, budgets, pairs
 
+cp = LazyModule("cvxpy")  # seconds that only the process needs which runs the tests with it
 LAM = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
 
 

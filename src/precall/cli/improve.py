@@ -222,7 +222,7 @@ def _write_images(out: Path, samples: Any, kept: Selection, *, link: bool) -> No
 
 
 def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
-    from precall.improve.planning import planned
+    from precall.improve.planning import BUDGETS, planned
 
     found, precision, recall, least = judged.plan, options.min_precision, options.at_recall, None
     if options.budget is not None:
@@ -240,8 +240,9 @@ def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
         return
     wanted = f"precision {precision:g} at recall {recall:g}"
     if least.at_best == float("inf"):
-        reason = f"the model never produces about {1 - found.max_recall.supported:.0%} of the data"
-        alert(f"no budget reaches {wanted}: {reason}, and rejection creates no samples")
+        never = f"the model never produces about {1 - found.max_recall.supported:.0%} of the data"
+        reason = f": {never}, and rejection creates no samples" if recall > found.max_recall.at_best else ""
+        alert(f"no budget{'' if reason else f' up to {BUDGETS[-1]:g}'} reaches {wanted}{reason}")
         raise typer.Exit(3)
     if not options.as_json:
         most = f"{least.supported:.3g}" if least.supported < float("inf") else "unknown; draw more samples to tell"

@@ -177,11 +177,11 @@ def dial(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tu
 
 def pictured(results: Mapping[float, Result], out: Path) -> Scores:
     """Write the picture of the dial, and return the scores."""
-    from precall.tune.pictures import save_dial
+    from precall.tune.pictures import dial_figure, write
 
     scores = {lam: one.scores for lam, one in results.items()}
     [real, *_] = (one.real for one in results.values())
-    save_dial({lam: one.samples for lam, one in results.items()}, scores, out / PICTURE, real=real)
+    write(dial_figure({lam: one.samples for lam, one in results.items()}, scores, real), out / PICTURE)
     return scores
 
 

@@ -171,17 +171,31 @@ def blend(
         same_dimension(real=data.features, fake=one.features)
     ratios, label, fold = class_ratios([to_numpy(one.features) for one in (data, *models)], seed=seed)
     found = Ratios(ratios[:, 0], ratios[:, 1:])
-    group = _grouped(ratios, seed)
+    group = _grouped(ratios, label, seed)
     return _Problem(found, label, fold, names, price, K, budget is None, group).solved(lam, precision_at_least)
 
 
-def _grouped(ratios: Array, seed: int) -> Index:
-    """Groups of samples whose ratios are similar."""
+def _grouped(ratios: Array, label: Index, seed: int) -> Index:
+    """Groups of samples whose ratios are similar, joined while that lowers the Bayesian information criterion.
+
+    Groups that differ by chance alone are one, because each group more lets the weights follow its errors.
+    """
+    from scipy.special import xlogy
     from sklearn.cluster import KMeans
 
-    where = np.sqrt(ratios / ratios.sum(axis=1, keepdims=True))
     means = KMeans(max(8, min(64, len(ratios) // GROUP)), n_init=1, random_state=seed)
-    return np.asarray(means.fit_predict(where), dtype=np.intp)
+    group = np.unique(means.fit_predict(np.sqrt(ratios / ratios.sum(axis=1, keepdims=True))), return_inverse=True)[1]
+    sets = ratios.shape[1]
+    n = np.array([np.bincount(label[group == k], minlength=sets) for k in range(group.max() + 1)])
+    while len(n) > 1:
+        fit, joint = (xlogy(c, c / c.sum(axis=-1, keepdims=True)).sum(axis=-1) for c in (n, n[:, None] + n))
+        lost = np.where(np.tri(len(n), dtype=bool), np.inf, fit[:, None] + fit - joint)  # of the log-likelihood
+        i, j = np.unravel_index(lost.argmin(), lost.shape)
+        if 2 * lost[i, j] > (sets - 1) * math.log(len(label)):
+            break
+        n[i] += n[j]
+        n, group = np.delete(n, j, axis=0), np.where(group == j, i, group - (group > j))
+    return np.asarray(group, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +256,7 @@ class _Problem:
         if spectrum is None:
             return 0.0
         below = lam * spectrum.p < spectrum.q
-        P, Q = float(spectrum.p[below].sum()), float(spectrum.q[~below].sum())
+        P, Q = (min(1.0, float(part.sum())) for part in (spectrum.p[below], spectrum.q[~below]))  # sums are rounded
         return math.sqrt((lam**2 * P * (1 - P) + Q * (1 - Q)) / int(np.bincount(self.label).min()))
 
     def _crossed(self, lam: float, allowed: Flags) -> RatioSpectrum | None:
@@ -282,14 +296,12 @@ class _Problem:
         return Ratios(shares[0], shares[1:].T)
 
     def _slope(self, precision: float, every: Flags) -> float:
-        """The smallest λ at which the best blend has this precision: the recall α(λ)/λ is then the largest."""
+        """The smallest λ at which the best blend has this precision on other samples: its recall is the largest."""
         low, high = (math.log(end) for end in SLOPES)
-        rows = np.ones(len(self.fold), dtype=bool)
-        counted = self._counted(rows)
         for _ in range(STEPS):
-            middle = (low + high) / 2
-            v = self._best(math.exp(middle), rows, every)
-            low, high = (low, middle) if counted.alpha(math.exp(middle), v) >= precision else (middle, high)
+            lam = math.exp((low + high) / 2)
+            reached = _alpha(self._crossed(lam, every), lam) >= precision
+            low, high = (low, math.log(lam)) if reached else (math.log(lam), high)
         return math.exp(high)
 
 

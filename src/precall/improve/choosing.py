@@ -185,9 +185,7 @@ def _named(knobs: Sequence[Knob]) -> dict[str, Knob]:
     return by_name
 
 
-def _drawn(knob: Knob, n: int, seed: int, at: int) -> dict[float, Samples]:
+def _drawn(knob: Knob, n: int, seed: int, place: int) -> dict[float, Samples]:
     """Independent samples at each setting of a knob."""
-    seeds = np.random.SeedSequence([seed, at]).generate_state(len(knob.settings)).tolist()
-    return {
-        float(setting): knob.draw(n, float(setting), one) for setting, one in zip(knob.settings, seeds, strict=True)
-    }
+    seeds = np.random.SeedSequence([seed, place]).generate_state(len(knob.settings)).tolist()
+    return {float(at): knob.draw(n, float(at), one) for at, one in zip(knob.settings, seeds, strict=True)}

@@ -19,7 +19,7 @@ from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 UNSEEN = -math.log(0.05)  # 95 % upper bound on the expected number of what is not among the draws
-PLATEAU = 0.5  # mass beyond a ratio is a plateau if this part of it remains beyond at least four times the ratio
+PLATEAU = 0.5, 0.7  # parts of the mass beyond `RESOLVED`, or beyond a quarter of the largest ratio, that must remain
 RESOLVED = 2.0  # largest ratio beyond which mass is counted
 SHARED = 0.5  # errors that the models share, as a part of those in which they differ (benchmarks/plans.py)
 DEVIATIONS = 2.0  # standard errors of α(1) between the estimate and either end of a range
@@ -39,22 +39,25 @@ def unsupported(high: Array, other: Array) -> Unsupported:
 
         M(λ) = sup_t F(t) − λ G(t),    F(t), G(t): shares of the two sets with a log-ratio above t
 
-    is the mass beyond λ times the other density. It is read at the largest λ that the samples resolve: if the ratio
-    were λ there, three of the other samples would be expected. Mass that remains there from λ/4 (or 2) on is never
-    produced; mass that falls is only rare.
+    is the mass beyond λ times the other density. The samples resolve it up to the λ at which three of the other samples
+    would be expected there. Mass is never produced if a part of M(2), or of M at a quarter of this λ, remains there;
+    otherwise it is only rare. It is counted down to where the samples show that the rest is produced.
     """
-    from scipy.stats import beta
+    from scipy.stats import beta, gamma
 
     n, m = len(high), len(other)
     edges = np.sort(other)[::-1]
     above = np.append(n - np.searchsorted(np.sort(high), edges, side="right"), n) / n  # F where G is 0, 1/m, …, 1
     count = np.arange(m + 1)
     beyond = float((above / (1 + count / UNSEEN)).max())  # solves M(λ) = λ · UNSEEN/m
-    resolved = min(beyond * m / UNSEEN / 4, RESOLVED)
-    excess = above - resolved * count / m
-    share, inside = float(excess.max()), int(excess.argmax())
-    if beyond < PLATEAU * share:
+    quarter = beyond * m / UNSEEN / 4
+    remaining = above - quarter * count / m
+    excess, sure = above - min(quarter, RESOLVED) * count / m, int(remaining.argmax())
+    if beyond < min(PLATEAU[0] * excess.max(), PLATEAU[1] * remaining[sure]):
         return Unsupported(0.0, 0.0, 1.0)
+    produced = np.nan_to_num(gamma.ppf(0.05, np.maximum(count - sure, 0))) / m  # 95 % lower bound of the mass below
+    excess[quarter * produced > above - above[sure]] = 0.0
+    share, inside = float(excess.max()), int(excess.argmax())
     hits = round(share * n)
     low = float(beta.ppf(0.05, hits, n - hits + 1)) if hits else 0.0
     return Unsupported(share, low, float(beta.ppf(0.95, inside + 1, m - inside)) if inside < m else 1.0)
@@ -92,6 +95,11 @@ class RatioSupport:
     def invented(self) -> Unsupported:
         """The mass of the model where there are no data."""
         return unsupported(-self.fake, -self.real)
+
+    @property
+    def max_budget(self) -> float:
+        """M, the largest ratio of the draws divided by their mean: a selection with a larger budget keeps as many."""
+        return float(1 / np.exp(self.fake - self.fake.max()).mean())
 
     def weights(self, budget: float) -> Array:
         """q̃/q at the fake samples after rejection by their ratios, of mean one, shape (m,)."""

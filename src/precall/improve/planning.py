@@ -39,11 +39,6 @@ class Range(NamedTuple):
         low, high = (f"{value:.3f}" for value in sorted(self))
         return low if low == high else f"{low}–{high}"
 
-    @classmethod
-    def exact(cls, value: Any) -> Range:
-        """A value that is known."""
-        return cls(value, value)
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -51,7 +46,7 @@ class Outcome:
 
     Attributes:
         budget: requested K, the maximum mean number of draws per kept sample.
-        acceptance_rate: share of the draws that is kept: 1/K, or 1/M if K exceeds M.
+        acceptance_rate: share of the draws that is kept: 1/K, or 1/M if K exceeds M, the largest ratio over its mean.
         tau: slope τ of the rule `a = min(1, τ p/q)`; ∞ if every draw with a positive ratio is kept.
         kappa: κ = τ/rate. At best, precision is 1 for slopes λ ≥ κ, with recall 1/κ; ∞ if it stays below 1.
         precision: maximum precision at each of the plan's recalls.
@@ -130,7 +125,7 @@ class Plan:
         Estimated: 1 minus the mass of the data that is never produced; at best, 1 minus its 95 % lower bound.
         """
         if self.evidence is None:
-            return Range.exact(self.spectrum.max_recall)
+            return Range(self.spectrum.max_recall, self.spectrum.max_recall)
         never = self.evidence.never_produced
         return Range(1 - never.share, 1 - never.low)
 
@@ -138,7 +133,7 @@ class Plan:
     def max_precision(self) -> Range:
         """Q(supp P), the maximum precision without rejection, estimated as `max_recall` is."""
         if self.evidence is None:
-            return Range.exact(self.spectrum.max_precision)
+            return Range(self.spectrum.max_precision, self.spectrum.max_precision)
         invented = self.evidence.invented
         return Range(1 - invented.share, 1 - invented.low)
 
@@ -175,7 +170,7 @@ class Plan:
         least = max(1.0, min(wanted / before, self.spectrum.max_budget)) if before > 0 else math.inf
         least = 1.0 if wanted <= before else least
         if self.evidence is None:
-            return Range.exact(least)
+            return Range(least, least)
         if wanted > 0 and b > self.max_recall.at_best:
             return Range(math.inf, math.inf)
         return Range(*(self._first_budget(side, wanted, b) for side in (0, 1)))
@@ -235,14 +230,14 @@ def _useful_budget(spectrum: RatioSpectrum, evidence: RatioSupport | None) -> fl
 
 def _refined(spectrum: RatioSpectrum, evidence: RatioSupport | None, K: float) -> Range:
     if evidence is None:
-        return Range.exact(spectrum.refined(K))
+        return Range(*[spectrum.refined(K)] * 2)
     return Range(evidence.supported(K), evidence.at_best(spectrum, K))
 
 
 def _outcome(
     spectrum: RatioSpectrum, evidence: RatioSupport | None, recalls: tuple[float, ...], budget: float
 ) -> Outcome:
-    K = min(budget, spectrum.max_budget)
+    K = min(budget, spectrum.max_budget if evidence is None else evidence.max_budget)
     perfect = _perfect_recall(spectrum, K)
     kappa = 1 / perfect if perfect > 0 else math.inf
     both = _refined(spectrum, evidence, K)

@@ -105,9 +105,8 @@ class Source:
         try:
             values = log_ratios(self.ratio, x)
         except Exception as error:
-            raise SamplingError(
-                f"`ratio` failed on draws {self.draws - len(x):,} to {self.draws:,}: {error}"
-            ) from error
+            draws = f"{self.draws - len(x):,} to {self.draws:,}"
+            raise SamplingError(f"`ratio` failed on draws {draws}: {error}") from error
         self.ratio_calls += len(x)
         return values
 

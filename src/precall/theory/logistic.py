@@ -5,7 +5,6 @@ They stack a panel of classifiers and calibrate its score.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,12 +43,13 @@ def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array, 
     weight = balanced(real) if weight is None else weight
     penalty = np.append(np.full(x.shape[1] - 1, ridge), 0.0)
 
-    def loss(w: Array) -> float:
-        return float(weight @ np.logaddexp(0.0, sign * (x @ w)) + penalty @ (w - centre) ** 2 / 2)
+    def loss(z: Array, w: Array) -> float:
+        return float(weight @ np.logaddexp(0.0, sign * z) + penalty @ (w - centre) ** 2 / 2)
 
     w = centre.astype(np.float64)
+    value = loss(z := x @ w, w)
     for _ in range(STEPS):
-        error = expit(sign * (x @ w))
+        error = expit(sign * z)
         gradient = x.T @ (weight * sign * error) + penalty * (w - centre)
         free = (w > 0) | (gradient < 0)
         free[-1] = True  # the offset may be negative
@@ -57,22 +57,18 @@ def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array, 
             break
         inner = x[:, free]
         hessian = (inner.T * (weight * error * (1 - error))) @ inner + np.diag(penalty[free] + 1e-12)
-        w, decrease = _line_search(loss, w, free, np.linalg.solve(hessian, gradient[free]))
+        step = np.linalg.solve(hessian, gradient[free])
+        for a in 0.5 ** np.arange(20):  # the longest step that lowers the loss
+            new = w.copy()
+            new[free] -= a * step
+            new[:-1] = np.maximum(new[:-1], 0.0)
+            decrease = value - loss(after := x @ new, new)
+            if decrease > 0:
+                w, z, value = new, after, value - decrease
+                break
         if decrease < 1e-12:
             break
     return w
-
-
-def _line_search(loss: Callable[[Array], float], w: Array, free: Flags, step: Array) -> tuple[Array, float]:
-    """The point along `w − a step` with a = 1, ½, ¼, … that first lowers the loss, and the decrease; or w and 0."""
-    value = loss(w)
-    for a in 0.5 ** np.arange(20):
-        new = w.copy()
-        new[free] -= a * step
-        new[:-1] = np.maximum(new[:-1], 0.0)
-        if (decrease := value - loss(new)) > 0:
-            return new, decrease
-    return w, 0.0
 
 
 def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, Tensor]:

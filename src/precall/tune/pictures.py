@@ -73,22 +73,12 @@ def _points(points: npt.NDArray[np.float32], path: Path) -> bool:
     axes = figure.subplots()
     axes.scatter(points[:, 0], points[:, 1], s=2, alpha=0.5)
     axes.set_aspect("equal")
-    return _drawn(figure, path)
-
-
-def save_dial(
-    samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], path: Path, *, real: Tensor
-) -> None:
-    """Write a PNG of a dial: precision and recall at each λ with their intervals, and samples at each λ.
-
-    Held-out data are shown in grey behind points in the plane.
-    """
-    _drawn(dial_figure(samples, scores, real), path)
+    return write(figure, path)
 
 
 @plain_pictures()
 def dial_figure(samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], real: Tensor) -> Figure:
-    """The figure that `save_dial` writes."""
+    """A dial: precision and recall at each λ with their intervals, and samples at each λ, before data in grey."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * (1 + len(samples)), 4.2), layout="constrained")
@@ -133,7 +123,8 @@ def _shown(axes: Axes, samples: Tensor, real: Tensor) -> None:
 
 
 @plain_pictures()
-def _drawn(figure: Figure, path: Path) -> bool:
+def write(figure: Figure, path: Path) -> bool:
+    """Write a figure as a PNG."""
     picture = BytesIO()
     figure.savefig(picture, dpi=100, format="png")
     write_atomically(path, picture.getvalue())

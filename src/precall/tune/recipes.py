@@ -232,9 +232,8 @@ def recipe(
     if not isinstance(data, TrainingData):
         file = None if isinstance(labels, bool) else labels
         data = with_held_out(load_data(data, data_dir, labels=file), HELD_OUT)
-    name = model or (
-        "mlp" if generator else DEFAULT_MODEL.get(data.name, "conv" if len(data.shape) == 3 else "realnvp")
-    )
+    usual = DEFAULT_MODEL.get(data.name, "conv" if len(data.shape) == 3 else "realnvp")
+    name = model or ("mlp" if generator else usual)
     family = FAMILIES[name]
     if family.multiple and len(data.shape) != 3:
         raise ValueError(
@@ -249,9 +248,8 @@ def recipe(
         raise ValueError("`bins` requires networks with classes, and flows have none. Use mlp, conv or biggan.")
     classes = _classes(data, bool(data.classes) if bins and labels is None else labels, family, flow)
     if bins:
-        prepared = _with_bins(
-            prepared, checks.count("bins", bins), classes, _features(prepared, standard, bins_encoder)
-        )
+        features = _features(prepared, standard, bins_encoder)
+        prepared = _with_bins(prepared, checks.count("bins", bins), classes, features)
     return Recipe(
         data=prepared,
         model=generator or name,

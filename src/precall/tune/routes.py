@@ -113,9 +113,7 @@ def route(
     if not isinstance(objective, DensityPR):
         return Adversarial(generator, discriminator, noise)
     if noise:
-        raise ValueError(
-            f"`noise` must be 0 for `DensityPR`, which has no discriminator to add noise to; got {noise:g}."
-        )
+        raise ValueError(f"`noise` must be 0 for `DensityPR`, which has no discriminator; got {noise:g}.")
     if not hasattr(generator, "forward_with_log_prob"):
         raise ValueError(
             f"`DensityPR` requires a generator with a known density (a flow, with `forward_with_log_prob` and "

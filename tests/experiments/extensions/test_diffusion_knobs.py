@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 SETS = ["further training", "projection 10", "projection 0.1", "accepted draws", "boosted data"]
 
 
-@pytest.mark.usefixtures("two_folds")
+@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     printed = run("extensions.diffusion_knobs", "--smoke", "--out", tmp_path)
     found = json.loads((tmp_path / "diffusion_knobs.json").read_text())

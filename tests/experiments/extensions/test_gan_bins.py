@@ -29,7 +29,7 @@ PLAN = ["base", "bins,tilt=0", "bins,tilt=9,reject=2", "data,tilt=-1"]
 PLAN += ["base,reject=2", "base,reject=2,central=9", "bins,tilt=9,psi=0.8"]
 
 
-@pytest.mark.usefixtures("two_folds")
+@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     (tmp_path / "plan").write_text("".join(f"3 {name}\n" for name in PLAN))
     words = ("--smoke", "--seeds", 3, "--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path)

@@ -15,7 +15,7 @@ PLAN = ["base", "base,psi=0.6", "base,psi=0.6,kept=1", "base,reject=2", "missed-
 CENTRAL = ("further", "central-0.75", "central-0.5", "central-0.25", "central-0.1")
 
 
-@pytest.mark.usefixtures("two_folds")
+@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     (tmp_path / "plan").write_text("".join(f"3 {name}\n" for name in PLAN))
     words = ("--smoke", "--seeds", 3, "--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path)

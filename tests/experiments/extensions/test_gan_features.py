@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "further,psi=0.8", "features,reject=2", "bins,tilt=0", "bins,tilt=9,reject=2"]
 
 
-@pytest.mark.usefixtures("two_folds")
+@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     (tmp_path / "plan").write_text("".join(f"3 {name}\n" for name in PLAN))
     words = ("--smoke", "--seeds", 3, "--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path)

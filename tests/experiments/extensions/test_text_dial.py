@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 FEW = ["data", "base,T=1", "base,T=0.5,reject=2", "bins,T=1,tilt=9", "cells,T=1", "target-10,T=1", "ascent-0.1,T=1"]
 
 
-@pytest.mark.usefixtures("two_folds")
+@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     words = ("--smoke", "--seeds", 3, "--work", tmp_path / "work", "--out", tmp_path, "--settings", *FEW)
     printed = run("extensions.text_dial", *words)

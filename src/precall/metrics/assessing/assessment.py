@@ -98,7 +98,7 @@ def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) ->
         kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
             "category", "ordered", "date", "boolean", "text" or "identifier".
         show_rows: For tables, whether reports may contain rows and names of categories; identifiers are never shown.
-        device: Where encoders, the k-NN sweep, k-means and the perceptrons of the panel run: "cpu", "cuda", "mps" or
+        device: Where encoders, the k-NN sweep, k-means and the panel run: "cpu", "cuda", "mps" or
             "auto" (CUDA, else MPS, else the CPU); what needs float64 runs on the CPU instead of MPS. None leaves
             arrays on the CPU and tensors on their device.
         engine: Where the work runs: "local" is this process, "ray" a Ray cluster (extra `ray`). With "ray", `real` and

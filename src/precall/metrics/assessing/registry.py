@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.metrics.cells.clusters import CLUSTERS, MAUVE
 from precall.metrics.cells.local_curves import LOCAL_KDE
-from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, LINEAR, MLP, QUADRATIC
+from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, LINEAR, QUADRATIC
 from precall.metrics.classifiers.simon import SIMON
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.distances.frechet_distance import FID, SFID
@@ -29,7 +29,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
-        *(AUTO, AUTO_QUICK, MLP, BOOSTING, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
+        *(AUTO, AUTO_QUICK, BOOSTING, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
         *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, PROMPTS, FID),
         *(SFID, KID, MIND, KAD, CMMD, RKE, VENDI, INCEPTION_SCORE, C2ST, MAUVE),
     )

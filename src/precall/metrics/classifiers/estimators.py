@@ -115,7 +115,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: twelve classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: eleven classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member estimates a log-ratio for every sample, by K-fold cross-fitting. Features are standardised, and
        projected to 512 principal axes if there are more dimensions; neither uses the labels.
@@ -146,7 +146,9 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     (rows, fit), (half_rows, half_fit) = side_by_side([samples.rows, samples.half_rows])
     tasks = samples.fold_tasks(rows, fit) + samples.tasks(half_rows, half_fit, inner)
     tests = samples.fold_tests() + [samples.index(~one) for one in inner]
-    fitted, by_member = panel.trained(tasks, tests, seed, progress)
+    jobs = [partial(panel.trained, tasks, tests, seed, progress), partial(feature_test, samples, rows, fit, seed)]
+    found: list[Any] = side_by_side(jobs)  # type: ignore[arg-type]
+    (fitted, by_member), of_features = found
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
     inner_scores = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
@@ -160,15 +162,15 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     spectrum = plugged_in(simple, samples.real, held_out.excess())
     committee = inner_scores[:, samples.held_out].mean(axis=0)
     result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
-    p_value = min(1.0, 2 * min(result.p_value, feature_test(samples, rows, fit, seed)))
+    p_value = min(1.0, 2 * min(result.p_value, of_features))
     columns, real = zip(panel.members, log_ratios.T, strict=True), samples.real
     members = {name: RatioSpectrum.from_scores(real=one[real], fake=one[~real]) for name, one in columns}
     curve = certified(result.spectrum, result.certificate)
-    found = replace(
+    whole = replace(
         result, spectrum=curve, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained
     )
     # the models of all folds take five times as long as one of them
-    return _of_all(found, trained if panel.rows == ROWS else replace(trained, models=trained.models[:1]), pair, chosen)
+    return _of_all(whole, trained if panel.rows == ROWS else replace(trained, models=trained.models[:1]), pair, chosen)
 
 
 def _of_all(
@@ -271,9 +273,8 @@ def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     )
 
 
-AUTO = _estimator("auto", "a stacked panel of twelve classifiers, cross-fitted and calibrated", default=True)
+AUTO = _estimator("auto", "a stacked panel of eleven classifiers, cross-fitted and calibrated", default=True)
 AUTO_QUICK = _estimator("auto_quick", "`auto` with at most 2,000 samples of each set")
-MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
 BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")
 QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunken covariances, cross-fitted")
 LINEAR = _estimator("linear", "ridge logistic regression, cross-fitted")

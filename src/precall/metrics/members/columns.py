@@ -7,7 +7,7 @@ handled at once, one per row of a matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,9 +62,9 @@ class StepFunctions:
 class Marginals:
     """`Σ_j f_j(x_j)` with one function per column: of its values, or of the last digits of its values."""
 
-    values: StepFunctions = field(metadata={"of": StepFunctions})  # the functions of values
-    digits: StepFunctions = field(metadata={"of": StepFunctions})  # the functions of last digits
-    recurring: StepFunctions = field(metadata={"of": StepFunctions})  # constant but at the training values
+    values: StepFunctions  # the functions of values
+    digits: StepFunctions  # the functions of last digits
+    recurring: StepFunctions  # constant but at the training values
 
     def log_ratio(self, rows: Seen) -> Tensor:
         total = self.values.total(rows.columns(self.values.columns))

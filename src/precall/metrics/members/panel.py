@@ -1,26 +1,19 @@
-"""A panel: members of different kinds, trained together and combined into one log-ratio that scores any rows.
-
-A `TrainedPanel` consists of arrays only. It can be saved, loaded on another machine, and applied to rows that it has
-never seen.
-"""
+"""A panel: members of different kinds, trained together and combined into one log-ratio that scores any rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from precall.lazy import torch
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.stacking import stacking_weights, weighted
 from precall.metrics.inputs.features import Pair, as_features, as_tensor, check_count, tile_rows
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.members import columns, linear, panel_members, ranks
-from precall.metrics.members.mlp import Perceptron, mlp
+from precall.metrics.members import columns, linear, panel_members, ranks, trees
 from precall.metrics.members.panel_members import Fitted, Member, convergence_not_required, each
 from precall.metrics.members.views import Seen, Task, Views
 from precall.progress import StageProgress
@@ -32,24 +25,21 @@ if TYPE_CHECKING:
 ROWS = 20_000  # most samples per set that a panel is trained on
 FOLDS = 5
 INNER = 3  # number of folds inside the training half of the certificate of `auto`
-_TABLE: dict[str, tuple[Member, type[Any]]] = {  # by name, from the least to the most flexible
-    "linear": (each(linear.linear), linear.Linear),
-    "sparse": (each(linear.sparse), linear.Sparse),
-    "discriminant": (each(linear.discriminant), linear.Linear),
-    "quadratic": (each(panel_members.quadratic), panel_members.Quadratic),
-    "marginals": (each(columns.marginals), columns.Marginals),
-    "edges": (each(columns.edges), columns.Edges),
-    "radial": (each(panel_members.radial), panel_members.Radial),
-    "modes": (each(panel_members.ModeWeights.fit), panel_members.ModeWeights),
-    "islands": (each(panel_members.IslandWeights.fit), panel_members.IslandWeights),
-    "rank_quadratic": (each(ranks.rank_quadratic), ranks.RankQuadratic),
-    "interactions": (ranks.interactions, ranks.Interactions),
-    "summaries": (each(ranks.summaries), ranks.Summaries),
-    "boosting": (panel_members.boosting, panel_members.Trees),
-    "mlp": (mlp, Perceptron),
+MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
+    "linear": each(linear.linear),
+    "sparse": each(linear.sparse),
+    "discriminant": each(linear.discriminant),
+    "quadratic": each(panel_members.quadratic),
+    "marginals": each(columns.marginals),
+    "edges": each(columns.edges),
+    "radial": each(panel_members.radial),
+    "modes": each(panel_members.ModeWeights.fit),
+    "islands": each(panel_members.IslandWeights.fit),
+    "rank_quadratic": each(ranks.rank_quadratic),
+    "interactions": ranks.interactions,
+    "summaries": each(ranks.summaries),
+    "boosting": trees.boosting,
 }
-MEMBERS = {name: member for name, (member, _) in _TABLE.items()}
-FITTED = {name: kind for name, (_, kind) in _TABLE.items()}
 PANEL = tuple(name for name in MEMBERS if name not in ("linear", "quadratic"))
 
 
@@ -57,7 +47,7 @@ PANEL = tuple(name for name in MEMBERS if name not in ("linear", "quadratic"))
 class Panel:
     """The choices of a panel."""
 
-    members: tuple[str, ...] = PANEL  # names of its members, of those in `FITTED`
+    members: tuple[str, ...] = PANEL  # names of its members, of those in `MEMBERS`
     rows: int = ROWS  # most samples of each set that it is trained on: a random part if there are more
     folds: int = FOLDS  # number of cross-fitting folds
 
@@ -81,7 +71,7 @@ class Panel:
             >>> trained = Panel(members=("quadratic", "radial")).fit(
             ...     real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0]
             ... )
-            >>> found = TrainedPanel.from_arrays(trained.arrays()).log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
+            >>> found = trained.log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
             >>> bool(np.abs(found - [1.0, 0.0, -1.0]).max() < 0.3)  # the truth is ½ − x
             True
         """
@@ -98,9 +88,8 @@ class Panel:
     ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
         """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
         names = self.members[::-1]  # the slowest members start first
-        parts: list[tuple[str, ...]] = [(name,) for name in names]
-        if tasks[0].rows.x.is_cuda:  # threads that start short computations on one device hinder each other
-            parts = [tuple(name for name in names if (name == "boosting") is on_cpu) for on_cpu in (True, False)]
+        # threads that start short computations on one device hinder each other
+        parts = [names] if tasks[0].rows.x.is_cuda else [(name,) for name in names]
         jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
         with convergence_not_required():
             found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}
@@ -167,48 +156,3 @@ class TrainedPanel:
         rows = self.views.rows(as_tensor(x, self.views.mean.device))
         scores = [weighted(np.column_stack([scored(one, rows) for one in fold]), self.weights) for fold in self.models]
         return np.asarray(np.mean(scores, axis=0))
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything the panel has learnt, as named arrays. What the models of all folds share occurs once."""
-        named = {f"views/{name}": one for name, one in _named(self.views).items()}
-        for k, fold in enumerate(self.models):
-            for name, one in zip(self.members, fold, strict=True):
-                for part, tensor in _named(one).items():
-                    if named.get(f"0/{name}/{part}") is not tensor:
-                        named[f"{k}/{name}/{part}"] = tensor
-        own = {"members": np.array(self.members), "weights": self.weights, "knots": self.knots, "values": self.values}
-        return own | {key: to_numpy(one) for key, one in named.items()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], device: str = "cpu") -> TrainedPanel:
-        """The panel of which these are the `arrays`."""
-
-        def rebuilt(kind: type[Any], *prefixes: str) -> Any:
-            parts = {}
-            for one in fields(kind):
-                if "of" in one.metadata:
-                    parts[one.name] = rebuilt(one.metadata["of"], *(f"{prefix}/{one.name}" for prefix in prefixes))
-                else:
-                    key = next(f"{prefix}/{one.name}" for prefix in prefixes if f"{prefix}/{one.name}" in arrays)
-                    parts[one.name] = torch.as_tensor(np.array(arrays[key]), device=device)
-            return kind(**parts)
-
-        members = tuple(str(name) for name in arrays["members"])
-        folds = 1 + max(int(key.split("/")[0]) for key in arrays if key[0].isdigit())
-        models = tuple(
-            tuple(rebuilt(FITTED[name], f"{k}/{name}", f"0/{name}") for name in members) for k in range(folds)
-        )
-        own = (np.asarray(arrays[name]) for name in ("weights", "knots", "values"))
-        return cls(members, rebuilt(Views, "views"), models, *own)
-
-
-def _named(one: Any) -> dict[str, Tensor]:
-    """The tensors of a dataclass and of the dataclasses in it, by name."""
-    named: dict[str, Tensor] = {}
-    for part in fields(one):
-        value = getattr(one, part.name)
-        if is_dataclass(value):
-            named |= {f"{part.name}/{name}": tensor for name, tensor in _named(value).items()}
-        else:
-            named[part.name] = value
-    return named

@@ -1,33 +1,37 @@
 """The members of a panel: classifiers of different kinds that return a log-ratio `log p/q` for every row.
 
 No classifier is good for every pair. A shell around a blob needs the radius, dropped modes need a mixture, and a change
-of covariances a quadratic rule. Trees and a network cover other differences. What a member has learnt is a few arrays
-(`Fitted`), so that it scores rows that it has never seen, on any machine.
+of covariances a quadratic rule. Trees cover other differences. What a member has learnt (`Fitted`) scores rows that it
+has never seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, partial
-from threading import Lock
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.members.gaussians import GaussianPair, gaussian, mahalanobis
-from precall.metrics.members.mixtures import fitted_mixture, log_densities, mixture_weights
-from precall.metrics.members.views import NARROW, Seen, Task
+from precall.metrics.members.gaussians import (
+    GaussianPair,
+    fitted_mixture,
+    gaussian,
+    log_densities,
+    mahalanobis,
+    mixture_weights,
+)
+from precall.metrics.members.views import Seen, Task
 from precall.theory.arrays import to_numpy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 RADII, MODES = 8, 20  # number of components of the mixtures
-BINNING = Lock()
 
 
 class Fitted(Protocol):
@@ -50,7 +54,7 @@ def each(learn: Callable[[Task, int], Fitted]) -> Member:
 class Quadratic:
     """Two Gaussians of the points."""
 
-    gaussians: GaussianPair = field(metadata={"of": GaussianPair})
+    gaussians: GaussianPair
 
     def log_ratio(self, rows: Seen) -> Tensor:
         return self.gaussians.log_ratio(rows.narrow)
@@ -126,7 +130,7 @@ class ModeWeights:
 
         def components(whole: Seen) -> Tensor:
             x = cls.axes(whole)[fit]
-            return fitted_mixture(x, MODES, seed, diagonal=True)[1] if x.shape[1] else x.new_zeros(1, 1).double()
+            return fitted_mixture(x, MODES, seed)[1] if x.shape[1] else x.new_zeros(1, 1).double()
 
         known: Tensor = rows.once(f"components of {cls.__name__}", components)
         return known
@@ -150,101 +154,6 @@ class IslandWeights(ModeWeights):
     def axes(cls, rows: Seen) -> Tensor:
         """What the mixtures are fitted to."""
         return rows.natural
-
-
-@dataclass(frozen=True, eq=False)
-class Trees:
-    """Boosted trees with numbered nodes; a leaf is its own child."""
-
-    columns: Tensor  # the columns beside the principal axes
-    feature: Tensor  # which feature each node compares, shape (trees, nodes)
-    threshold: Tensor  # the largest value that goes to the left child
-    left: Tensor  # the left child
-    right: Tensor  # the right child
-    value: Tensor  # what a leaf adds to the log-ratio
-    depth: Tensor  # number of comparisons down to the lowest leaf, shape ()
-    offset: Tensor  # log-ratio without any tree, shape ()
-
-    def log_ratio(self, rows: Seen) -> Tensor:
-        x = _axes_and_columns(rows, self.columns)
-        tree = torch.arange(len(self.feature), device=x.device)
-        node = torch.zeros(len(x), len(tree), dtype=torch.long, device=x.device)
-        for _ in range(int(self.depth)):
-            goes_left = x.gather(1, self.feature[tree, node]) <= self.threshold[tree, node]
-            node = torch.where(goes_left, self.left[tree, node], self.right[tree, node])
-        return self.value[tree, node].sum(dim=1) + self.offset
-
-
-def _axes_and_columns(rows: Seen, columns: Tensor) -> Tensor:
-    """`narrow`, and beside it single columns if it is a projection."""
-    narrow = rows.narrow.double()
-    return torch.cat([narrow, rows.columns(columns).T.double()], dim=1) if len(columns) else narrow
-
-
-def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
-    """Histogram-based gradient boosting with early stopping, on principal axes and single columns."""
-    return side_by_side([partial(_boosting, task, seed) for task in tasks])
-
-
-def _boosting(task: Task, seed: int) -> Trees:
-    columns = task.columns[:NARROW] if task.rows.x.shape[1] > NARROW else task.columns[:0]
-    model = boosted_trees()(
-        max_iter=60,
-        learning_rate=0.15,
-        max_leaf_nodes=15,
-        max_bins=63,
-        l2_regularization=1.0,
-        early_stopping=True,
-        random_state=seed,
-    )
-    model.fit(to_numpy(_axes_and_columns(task.rows.part(task.train), columns)), to_numpy(task.labels))
-    trees: Trees = model.trees(columns, task.log_odds)
-    return trees
-
-
-@cache
-def boosted_trees() -> Any:
-    """Gradient boosting of scikit-learn, with its trees as arrays."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    class BoostedTrees(HistGradientBoostingClassifier):  # type: ignore[misc]
-        def _bin_data(self, x: Any, *arguments: Any, **named: Any) -> Any:
-            if len(x) <= self._bin_mapper.subsample:
-                self._bin_mapper.fit = partial(_fit_bins, self._bin_mapper)
-                return super()._bin_data(x, *arguments, **named)
-            with BINNING:  # scikit-learn resets the filters of warnings meanwhile, which all threads share
-                return super()._bin_data(x, *arguments, **named)
-
-        def trees(self, columns: Tensor, log_odds: float) -> Trees:
-            nodes = [one[0].nodes for one in self._predictors]
-            table = np.zeros((len(nodes), max(map(len, nodes))), dtype=nodes[0].dtype)
-            for row, one in zip(table, nodes, strict=True):
-                row[: len(one)] = one
-            leaf, itself = table["is_leaf"] > 0, np.broadcast_to(np.arange(table.shape[1]), table.shape)
-            arrays = (
-                table["feature_idx"].astype(np.int64),
-                table["num_threshold"].astype(np.float64),
-                np.where(leaf, itself, table["left"].astype(np.int64)),
-                np.where(leaf, itself, table["right"].astype(np.int64)),
-                np.where(leaf, table["value"], 0.0),
-                np.asarray(table["depth"].max().astype(np.int64)),
-                np.asarray(self._baseline_prediction.ravel()[0] - log_odds),
-            )
-            return Trees(columns, *(torch.as_tensor(np.array(one), device=columns.device) for one in arrays))
-
-    return BoostedTrees
-
-
-def _fit_bins(mapper: Any, x: Any, y: None = None, **weights: None) -> Any:
-    """The bins of scikit-learn, column by column: its own threads reset the filters of warnings, and cost more."""
-    from sklearn.ensemble._hist_gradient_boosting.binning import _find_binning_thresholds as thresholds
-
-    mapper.is_categorical_ = np.zeros(x.shape[1], dtype=np.uint8)
-    mapper.missing_values_bin_idx_ = mapper.n_bins - 1
-    columns = np.sort(np.ascontiguousarray(x.T), axis=1)  # sorted together, they are binned faster
-    mapper.bin_thresholds_ = [thresholds(column, mapper.n_bins - 1) for column in columns]
-    mapper.n_bins_non_missing_ = np.array([len(one) + 1 for one in mapper.bin_thresholds_], dtype=np.uint32)
-    return mapper
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ What is left after that does not depend on the distributions of the single colum
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations_with_replacement, groupby
 from math import comb
@@ -106,8 +106,8 @@ def _quantiles(knots: Tensor, columns: Tensor) -> Tensor:
 class RankQuadratic:
     """Two Gaussians of normal scores: two Gaussian copulas."""
 
-    scores: NormalScores = field(metadata={"of": NormalScores})
-    gaussians: GaussianPair = field(metadata={"of": GaussianPair})
+    scores: NormalScores
+    gaussians: GaussianPair
 
     def log_ratio(self, rows: Seen) -> Tensor:
         return self.gaussians.log_ratio(self.scores.of(rows)[:, :-1])
@@ -124,7 +124,7 @@ def rank_quadratic(task: Task, seed: int) -> RankQuadratic:
 class Interactions:
     """A linear function of products of normal scores."""
 
-    scores: NormalScores = field(metadata={"of": NormalScores})  # the normal scores, and the log radius
+    scores: NormalScores  # the normal scores, and the log radius
     terms: Tensor  # columns of each product, filled with the index of a column of ones, shape (products, columns)
     scale: Tensor  # mean and standard deviation of each product, shape (2, products)
     weights: Tensor  # weight of each product, and the offset
@@ -166,7 +166,7 @@ def _regression(x: Tensor, task: Task, ridge: float) -> tuple[Tensor, Tensor]:
 class Summaries:
     """A sum of functions of what a row shows as a whole: mean, spread, powers and ends of its normal scores."""
 
-    scores: NormalScores = field(metadata={"of": NormalScores})
+    scores: NormalScores
     knots: Tensor  # where each function may bend, shape (bends, summaries)
     scale: Tensor  # mean and standard deviation of each piece, shape (2, pieces)
     weights: Tensor  # weight of each piece, and the offset

@@ -53,12 +53,10 @@ def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
     near = _alike(x, y, rows, lambda squared: (squared <= close**2).astype(np.float64))
     if not np.isfinite(kernel.fakes).any():
         return {}
-    fakes, expected, against = near
-    value, chance = float(np.nanmean(fakes)), float(np.nanmean(expected))  # chance: as many as in the data
-    duplicates = Score(value, chance=chance, settings={"distance": close, "against": against})
+    value, chance = float(np.nanmean(near.fakes)), float(np.nanmean(near.expected))  # chance: as many as in the data
+    duplicates = Score(value, chance=chance, settings={"distance": close, "against": near.against})
     found = {"answers_per_prompt": _answers(kernel, a, width), "near_duplicates": duplicates}
-    distinct = _distinct(fake, rows[1])
-    return found if distinct is None else {**found, "distinct_2": distinct}
+    return found if (distinct := _distinct(fake, rows[1])) is None else {**found, "distinct_2": distinct}
 
 
 def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[Index, Index]) -> Score:
@@ -100,12 +98,14 @@ def _predicted(
     centre, scale = c[0].mean(axis=0), c[0].std(axis=0)
     known = [np.column_stack([(one - centre) / np.where(scale > 0, scale, 1), np.ones(len(one))]) for one in c]
     found = [np.empty_like(one) for one in x]
+    weight = [np.sqrt(len(x[0]) / len(one) / len(trained)) for one in x]
     for fold in range(FOLDS):
-        gram, moments = float(known[0].shape[1]) * np.eye(known[0].shape[1]), 0.0
-        for i in trained:
-            a, weight = known[i][number[i] % FOLDS != fold], len(x[0]) / len(x[i]) / len(trained)
-            gram, moments = gram + weight * a.T @ a, moments + weight * a.T @ x[i][number[i] % FOLDS != fold]
-        weights = np.linalg.solve(gram, moments)
+        fit = [(i, number[i] % FOLDS != fold) for i in trained]
+        a, y = (np.concatenate([weight[i] * one[i][rows] for i, rows in fit]) for one in (known, x))
+        few = len(a) < a.shape[1]  # (AᵀA + dI)⁻¹ Aᵀ = Aᵀ (AAᵀ + dI)⁻¹: the smaller matrix is inverted
+        gram = a @ a.T if few else a.T @ a
+        solved = np.linalg.solve(gram + a.shape[1] * np.eye(len(gram)), y if few else a.T @ y)
+        weights = a.T @ solved if few else solved
         for i, rows in enumerate([one % FOLDS == fold for one in number]):
             found[i][rows] = known[i][rows] @ weights
     return found

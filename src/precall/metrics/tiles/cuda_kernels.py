@@ -1,4 +1,4 @@
-"""The kernels of the sweep on CUDA, in Triton. `cuda_steps` launches them.
+"""The kernels on CUDA, in Triton, and steps that CUDA replays. `cuda_steps` launches the kernels of the sweep.
 
 `minima` and `collect` compute tiles of z·w from factors in half precision (see `bounds.Halves`), turn them into bounds
 of d², and write only what is needed of them: no matrix of distances exists. Triton comes with torch for CUDA; this
@@ -9,7 +9,15 @@ module can be imported without it, but its kernels cannot be called then.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from precall.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 try:
     import triton
@@ -18,11 +26,54 @@ except ImportError:
     triton = tl = None
 
 AVAILABLE = triton is not None
+R = TypeVar("R")
 
 
 def jit(function: Any) -> Any:
     """The kernel, or the function as it is if there is no Triton."""
     return function if triton is None else triton.jit(function)
+
+
+@cache
+def has_kernels(device: torch.device) -> bool:
+    """Whether the kernels run on this device."""
+    if device.type != "cuda" or torch.version.hip is not None or not AVAILABLE:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def device_of(tensor: Tensor) -> AbstractContextManager[None]:
+    """The device of a tensor, on which kernels are launched meanwhile."""
+    found: AbstractContextManager[None] = torch.cuda.device_of(tensor)
+    return found
+
+
+def replayed(step: Callable[[], R], device: torch.device) -> Callable[[], R]:
+    """A step that is repeated on the same tensors. From its second time on, CUDA replays it as one graph.
+
+    A step of many short computations takes no longer than these then. It returns tensors that are overwritten.
+    """
+    if not has_kernels(device):
+        return step
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
+    made: list[R] = []
+
+    def again() -> R:
+        if len(made) < 2:  # the first time compiles kernels, the second time is recorded
+            with torch.cuda.device(device):
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):
+                    if made:  # other threads may use the device meanwhile
+                        graph.capture_begin(capture_error_mode="thread_local")
+                    made.append(step())
+                    if len(made) > 1:
+                        graph.capture_end()
+                torch.cuda.current_stream().wait_stream(stream)
+        if len(made) > 1:
+            graph.replay()
+        return made[-1]
+
+    return again
 
 
 @jit
@@ -224,3 +275,67 @@ def smallest(start, numbers, values, places, size, LANES: tl.constexpr, SLOTS: t
         tl.store(values + row * size + rank, least)
         tl.store(places + row * size + rank, tl.where(least < float("inf"), at, -1))
         best = tl.where((best == least) & (place == at), float("inf"), best)
+
+
+@jit
+def histogram(bins, terms, chosen, count, sums, features, rows, SIZE: tl.constexpr, ROWS: tl.constexpr):
+    """Sums of g, h and 1 over the chosen rows in each bin of two features, as products with the indicators of bins."""
+    pid, pairs = tl.program_id(0), tl.cdiv(features, 2)
+    task, first = (pid // pairs).to(tl.int64), pid % pairs * 2
+    second = tl.minimum(first + 1, features - 1)
+    at, term = tl.arange(0, SIZE), tl.arange(0, 16)[None, :]
+    one, two = tl.zeros((SIZE, 16), tl.float32), tl.zeros((SIZE, 16), tl.float32)
+    number = tl.load(count + task)
+    for start in range(0, number, ROWS):
+        i = start + tl.arange(0, ROWS)
+        row = task * rows + tl.load(chosen + task * (rows + 1) + i, mask=i < number, other=0)
+        values = tl.load(terms + row[:, None] * 16 + term, mask=(i < number)[:, None], other=0.0)
+        row += task * (features - 1) * rows
+        of = tl.load(bins + row + first * rows, mask=i < number, other=255)
+        one = tl.dot((of[None, :] == at[:, None]).to(tl.float16), values, one)
+        of = tl.load(bins + row + second * rows, mask=i < number, other=255)
+        two = tl.dot((of[None, :] == at[:, None]).to(tl.float16), values, two)
+    scale = tl.where((term == 1) | (term == 3), 1 / 2048, 1.0)
+    out = sums + 3 * task * features * SIZE + at
+    for k in tl.static_range(3):
+        of_first = tl.sum(tl.where(term // 2 == k, one.to(tl.float64) * scale, 0.0), 1)
+        of_second = tl.sum(tl.where(term // 2 == k, two.to(tl.float64) * scale, 0.0), 1)
+        tl.store(out + (k * features + first) * SIZE, of_first)
+        tl.store(out + (k * features + second) * SIZE, of_second)
+
+
+# fmt: on
+def histograms_of(bins: Tensor, slopes: Tensor, size: int) -> Callable[[Tensor], Tensor]:
+    """A function of chosen rows: sums of both slopes and of ones in each bin, shape (tasks, 3, features, size).
+
+    `bins` has the shape (tasks, features, rows), `slopes` (tasks, rows, 2). In the kernel, a slope is two terms of 11
+    bits.
+    """
+    tasks, features, rows = bins.shape
+    if not has_kernels(bins.device):
+        values = torch.nn.functional.pad(slopes.double(), (0, 1), value=1.0).movedim(2, 1)[:, :, None]
+        place = (bins.long() + size * torch.arange(features, device=bins.device)[:, None])[:, None]
+
+        def added(chosen: Tensor) -> Tensor:
+            some = (values * chosen[:, None, None]).expand(-1, -1, features, -1).flatten(2)
+            sums = some.new_zeros(tasks, 3, features * size)
+            return sums.scatter_add_(2, place.expand(-1, 3, -1, -1).flatten(2), some).view(tasks, 3, features, size)
+
+        return added
+    high = slopes.half()
+    low = ((slopes - high) * 2048).half()
+    terms = torch.cat([torch.stack([high, low], dim=3).flatten(2), torch.ones_like(high[..., :1])], dim=2)
+    terms = torch.nn.functional.pad(terms, (0, 11))
+    number = torch.arange(rows, device=bins.device).expand(tasks, -1)
+    listed = torch.zeros((tasks, rows + 1), dtype=torch.long, device=bins.device)
+
+    def multiplied(chosen: Tensor) -> Tensor:
+        place = chosen.cumsum(dim=1)
+        listed.scatter_(1, torch.where(chosen, place - 1, rows), number)
+        sums = torch.empty((tasks, 3, features, size), dtype=torch.float64, device=bins.device)
+        given = (bins, terms, listed, place[:, -1].contiguous(), sums, features, rows)
+        with device_of(sums):
+            histogram[(tasks * -(-features // 2),)](*given, SIZE=size, ROWS=64, num_warps=4)
+        return sums
+
+    return multiplied

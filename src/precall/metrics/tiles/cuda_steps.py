@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from functools import cache
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from precall.metrics.tiles import cuda_kernels as kernels
 from precall.metrics.tiles.bounds import Halves, Rounded
 from precall.metrics.tiles.clouds import Cloud
+from precall.metrics.tiles.cuda_kernels import device_of, has_kernels
 
 DEPTH = 64  # factor columns per step; they are padded to whole steps
 # Rows and columns of a tile, and how it is computed, for few and for many factor columns: measured on an H200.
@@ -31,14 +31,7 @@ def steps_for(cloud: Cloud) -> CudaSteps | None:
 
     There are none without Triton, on older GPUs and those of other makers, and for rows that a program cannot hold.
     """
-    return CudaSteps() if cloud.dimension <= LONGEST and _has_kernels(cloud.device) else None
-
-
-@cache
-def _has_kernels(device: torch.device) -> bool:
-    if device.type != "cuda" or torch.version.hip is not None or not kernels.AVAILABLE:
-        return False
-    return torch.cuda.get_device_capability(device) >= (8, 0)
+    return CudaSteps() if cloud.dimension <= LONGEST and has_kernels(cloud.device) else None
 
 
 class CudaSteps:
@@ -53,7 +46,7 @@ class CudaSteps:
         norms, errors = (torch.empty(n, dtype=torch.float64, device=cloud.device) for _ in range(2))
         remaining = torch.empty_like(values) if rest else values
         given = (_contiguous(cloud), centre, cloud.position, values, remaining, exponent, norms, errors, d, padded)
-        with _device_of(norms):
+        with device_of(norms):
             kernels.round[(n,)](*given, WIDTH=1 << (padded - 1).bit_length(), REST=rest, num_warps=4)
         return Rounded(values, exponent, norms, errors, remaining if rest else None)
 
@@ -67,7 +60,7 @@ class CudaSteps:
         given += [rows.scale[some], columns.scale[chosen], chosen, weights, out]
         sizes, shape = (first, n, m, d := rows.values.shape[1]), NARROW if d <= FEW_COLUMNS else BROAD
         how = {"WEIGHTS": len(weights), "GROUP": group, "DEPTH": DEPTH, **shape}
-        with _device_of(out):
+        with device_of(out):
             kernels.minima[_grid(n, m, shape)](*given, *sizes, **how)
         return out
 
@@ -92,7 +85,7 @@ class CudaSteps:
         given += [*(one.contiguous() for one in factors), *lists, count]
         sizes, same = (segments, room, n, m, rows.values.shape[1]), rows is columns
         how = {"FACTORS": len(factors[0]), "SAME": same, "APART": APART, "NOTHING": 2**31 - 1, "DEPTH": DEPTH, **shape}
-        with _device_of(count):
+        with device_of(count):
             kernels.collect[grid](*given, *sizes, **how)
         if int(count.max()) > room:
             return None
@@ -132,7 +125,7 @@ class CudaSteps:
         given += [*(one.float() for one in (*terms, *weights)), of_rows, of_columns, squares]
         numbers = (rows.unit / dimension, shift, grain, square_grain, n, m, rows.values.shape[1])
         how = {"DEGREE": degree, "REST": rows.rest is not None, "SAME": same, "APART": APART, "DEPTH": DEPTH, **EVEN}
-        with _device_of(squares):
+        with device_of(squares):
             kernels.sums[_grid(n, m, EVEN)](*given, *numbers, **how)
         total = float(squares.double().sum()) / square_grain
         return of_rows / grain, of_columns / grain, 2 * total if same else total
@@ -148,7 +141,7 @@ class CudaSteps:
             given = (_contiguous(left), _contiguous(right), left.position[i], right.position[j], order, out, len(i), d)
             # a fused multiply-add would change the last bit
             how = {"PAIRS": pairs, "WIDTH": width, "HALVINGS": width.bit_length() - 1, "enable_fp_fusion": False}
-            with _device_of(out):
+            with device_of(out):
                 kernels.exact[(-(-len(i) // pairs),)](*given, **how)
         return out
 
@@ -157,14 +150,9 @@ class CudaSteps:
         values = torch.empty((len(starts) - 1, size), dtype=torch.float64, device=numbers.device)
         places = torch.empty(values.shape, dtype=torch.int64, device=numbers.device)
         slots = 1 << (size - 1).bit_length()
-        with _device_of(values):
+        with device_of(values):
             kernels.smallest[(len(values),)](starts, numbers, values, places, size, LANES=64, SLOTS=slots, num_warps=1)
         return values, places
-
-
-def _device_of(tensor: Tensor) -> AbstractContextManager[None]:
-    found: AbstractContextManager[None] = torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]
-    return found
 
 
 def _contiguous(cloud: Cloud) -> Tensor:

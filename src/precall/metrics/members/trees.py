@@ -1,0 +1,265 @@
+"""Boosted trees on binned features: those of scikit-learn on the CPU, and the same for all tasks at once on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.lazy import torch
+from precall.metrics.inputs.parallel import side_by_side
+from precall.metrics.members.views import NARROW, Seen, Task, sorted_values
+from precall.metrics.tiles.cuda_kernels import histograms_of, replayed
+from precall.theory.arrays import Array, to_numpy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TREES, RATE, LEAVES, BINS = 60, 0.15, 15, 63
+RIDGE, FEWEST, LEAST = 1.0, 20, 1e-3  # of a leaf: what is added to its Σh, its fewest rows, its least Σh
+HELD_OUT, PATIENCE, TOLERANCE = 0.1, 10, 1e-7  # training stops after PATIENCE trees that do not help the rows held out
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Boosted trees with numbered nodes; a leaf is its own child."""
+
+    columns: Tensor  # the columns beside the principal axes
+    feature: Tensor  # which feature each node compares, shape (trees, nodes)
+    threshold: Tensor  # the largest value that goes to the left child
+    left: Tensor  # the left child
+    right: Tensor  # the right child
+    value: Tensor  # what a leaf adds to the log-ratio
+    depth: Tensor  # number of comparisons down to the lowest leaf, shape ()
+    offset: Tensor  # log-ratio without any tree, shape ()
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        x = torch.cat([rows.narrow.double(), rows.columns(self.columns).T.double()], dim=1)
+        tree = torch.arange(len(self.feature), device=x.device)
+        node = torch.zeros(len(x), len(tree), dtype=torch.long, device=x.device)
+        for _ in range(int(self.depth)):
+            goes_left = x.gather(1, self.feature[tree, node]) <= self.threshold[tree, node]
+            node = torch.where(goes_left, self.left[tree, node], self.right[tree, node])
+        return self.value[tree, node].sum(dim=1) + self.offset
+
+
+def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
+    """Histogram-based gradient boosting with early stopping, on principal axes and single columns."""
+    if tasks[0].rows.x.is_cuda:
+        return boosted_together(tasks, seed)
+    return side_by_side([partial(_boosted, task, seed) for task in tasks])
+
+
+def _binned(task: Task) -> tuple[Tensor, Tensor, Tensor]:
+    """The single columns, the edges of the bins of all features, (features, BINS − 1), and each row's bins."""
+    columns = task.columns[:NARROW] if task.rows.x.shape[1] > NARROW else task.columns[:0]
+    axes = task.rows.once("bins", lambda rows: _bins(rows.narrow.T.double().contiguous(), task.fit))
+    if not len(columns):
+        return columns, *axes
+    edges, bins = _bins(task.rows.columns(columns).double(), task.fit)
+    return columns, torch.cat([axes[0], edges]), torch.cat([axes[1], bins])
+
+
+def _bins(features: Tensor, fit: Tensor) -> tuple[Tensor, Tensor]:
+    """Edges of the bins of each feature, found on the rows `fit` without labels, and the bin of every row."""
+    edges = bin_edges(features[:, fit])
+    return edges, torch.searchsorted(edges, features).to(torch.uint8)
+
+
+def bin_edges(features: Tensor) -> Tensor:
+    """Edges between the distinct values of each feature, or between its quantiles if there are more than `BINS`."""
+    ordered = sorted_values(features)
+    low, high = ordered[:, :-1], ordered[:, 1:]
+    place = (high > low).cumsum(dim=1)
+    few = place[:, -1:] < BINS
+    edges = torch.full((len(ordered), BINS), torch.inf, dtype=ordered.dtype, device=ordered.device)
+    edges.scatter_(1, torch.where(few & (high > low), place - 1, BINS - 1), low + (high - low) / 2)
+    at = torch.arange(1, BINS, device=ordered.device) * ordered.shape[1]  # the quantile k is at the rank k n/BINS
+    low, high = ordered[:, (at + BINS - 1) // BINS - 1], ordered[:, at // BINS]
+    return torch.where(few, edges[:, :-1], low + (high - low) / 2)
+
+
+def _boosted(task: Task, seed: int) -> Trees:
+    columns, edges, bins = _binned(task)
+    model = boosted_trees()(
+        max_iter=TREES,
+        learning_rate=RATE,
+        max_leaf_nodes=LEAVES,
+        max_bins=BINS,
+        l2_regularization=RIDGE,
+        early_stopping=True,
+        random_state=seed,
+    )
+    model.edges = to_numpy(edges)
+    model.fit(to_numpy(bins[:, task.train].T), to_numpy(task.labels))
+    trees: Trees = model.trees(columns, task.log_odds)
+    return trees
+
+
+@cache
+def boosted_trees() -> Any:
+    """Gradient boosting of scikit-learn for features that are binned already, with its trees as arrays."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    class BoostedTrees(HistGradientBoostingClassifier):  # type: ignore[misc]
+        edges: Array
+
+        def _bin_data(self, x: Any, *arguments: Any, **named: Any) -> Any:
+            mapper = self._bin_mapper
+            mapper.bin_thresholds_ = [one[np.isfinite(one)] for one in self.edges]
+            mapper.n_bins_non_missing_ = np.array([len(one) + 1 for one in mapper.bin_thresholds_], dtype=np.uint32)
+            mapper.is_categorical_ = np.zeros(len(self.edges), dtype=np.uint8)
+            mapper.missing_values_bin_idx_ = mapper.n_bins - 1
+            return np.asfortranarray(x, dtype=np.uint8)
+
+        def trees(self, columns: Tensor, log_odds: float) -> Trees:
+            nodes = [one[0].nodes for one in self._predictors]
+            table = np.zeros((len(nodes), max(map(len, nodes))), dtype=nodes[0].dtype)
+            for row, one in zip(table, nodes, strict=True):
+                row[: len(one)] = one
+            leaf, itself = table["is_leaf"] > 0, np.broadcast_to(np.arange(table.shape[1]), table.shape)
+            arrays = (
+                table["feature_idx"].astype(np.int64),
+                table["num_threshold"].astype(np.float64),
+                np.where(leaf, itself, table["left"].astype(np.int64)),
+                np.where(leaf, itself, table["right"].astype(np.int64)),
+                np.where(leaf, table["value"], 0.0),
+                np.asarray(table["depth"].max().astype(np.int64)),
+                np.asarray(self._baseline_prediction.ravel()[0] - log_odds),
+            )
+            return Trees(columns, *(torch.as_tensor(np.array(one), device=columns.device) for one in arrays))
+
+    return BoostedTrees
+
+
+def boosted_together(tasks: Sequence[Task], seed: int) -> list[Trees]:
+    """The same trees for all tasks at once, where the samples are: each step is the same computation for every task."""
+    columns, edges, bins = zip(*map(_binned, tasks), strict=True)
+    widest = max(map(len, bins))  # features beyond those of a task have one bin: they are never split
+    binned = torch.stack([torch.nn.functional.pad(one, (0, 0, 0, widest - len(one))) for one in bins])
+    real, trained, held_out = (binned.new_zeros(len(tasks), binned.shape[2], dtype=torch.bool) for _ in range(3))
+    generator = torch.Generator().manual_seed(seed)
+    for row, task in enumerate(tasks):
+        real[:, task.real] = True
+        for side in (task.real, task.fake):
+            order = side[torch.randperm(len(side), generator=generator).to(side.device)]
+            cut = round(HELD_OUT * len(side))
+            held_out[row, order[:cut]], trained[row, order[cut:]] = True, True
+    splits, values, stops = grown(binned, real, trained, held_out)
+    found = []
+    for row, task in enumerate(tasks):
+        start = _log_odds(real[row : row + 1], trained[row : row + 1])[0] - task.log_odds
+        arrays = [columns[row], *_numbered(splits[: stops[row], row], values[: stops[row], row], edges[row]), start]
+        found.append(Trees(*arrays))
+    return found
+
+
+def _log_odds(real: Tensor, trained: Tensor) -> Tensor:
+    share = (real & trained).sum(dim=1).double() / trained.sum(dim=1)
+    return share.logit()
+
+
+def grown(bins: Tensor, real: Tensor, trained: Tensor, held_out: Tensor) -> tuple[Tensor, Tensor, list[int]]:
+    """Splits (trees, tasks, LEAVES − 1, 4) and values of leaves (trees, tasks, LEAVES), and trees until a task stops.
+
+    `bins` has the shape (tasks, features, rows), the others (tasks, rows). The values are Newton steps of the log-loss:
+    `−Σg/(Σh + RIDGE)` in each leaf, where `g = σ(s) − y` and `h = σ(s)(1 − σ(s))` at the score s.
+    """
+    score = _log_odds(real, trained)[:, None].repeat(1, trained.shape[1])
+
+    def one_tree() -> tuple[Tensor, Tensor, Tensor]:
+        chance = score.sigmoid()
+        slopes = torch.stack([chance - real.double(), chance * (1 - chance)], dim=2).float()
+        node, sums, splits = _tree(bins, slopes, trained)
+        values = -RATE * sums[..., 0] / (sums[..., 1] + RIDGE)
+        score.add_(values.gather(1, node))
+        return splits, values, _loss(score, real, held_out)
+
+    found, losses, again = [], [_loss(score, real, held_out)], replayed(one_tree, bins.device)
+    for k in range(1, TREES + 1):
+        *tree, loss = (one.clone() for one in again())
+        found.append(tree)
+        losses.append(loss)
+        if k % PATIENCE == 0 or k == TREES:
+            stops = [_stop(one) for one in torch.stack(losses, dim=1).tolist()]
+            if max(stops) < k:
+                break
+    splits, values = (torch.stack(one) for one in zip(*found, strict=True))
+    return splits, values, stops
+
+
+def _loss(score: Tensor, real: Tensor, rows: Tensor) -> Tensor:
+    """Mean log-loss of these rows of each task."""
+    losses = torch.nn.functional.softplus(torch.where(real, -score, score))
+    return (losses * rows).sum(dim=1) / rows.sum(dim=1)
+
+
+def _stop(losses: Sequence[float]) -> int:
+    """Number of trees after which none of the last `PATIENCE` has helped; all of them if that never happens."""
+    for k in range(PATIENCE, len(losses)):
+        if min(losses[k - PATIENCE + 1 : k + 1]) >= losses[k - PATIENCE] - TOLERANCE:
+            return k
+    return len(losses) - 1
+
+
+def _tree(bins: Tensor, slopes: Tensor, trained: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One tree per task, leaf by leaf where the gain is largest: each row's leaf, the sums of each leaf, the splits.
+
+    The split k says: rows of the leaf `splits[k, 0]` whose bin of the feature `splits[k, 1]` is above `splits[k, 2]`
+    move to the leaf k + 1, if `splits[k, 3]`.
+    """
+    task, node = torch.arange(len(bins), device=bins.device), torch.zeros_like(trained, dtype=torch.long)
+    table = torch.zeros(len(bins), LEAVES, 3, bins.shape[1], BINS + 1, dtype=torch.float64, device=bins.device)
+    gain, splits = table.new_zeros(len(bins), LEAVES), []
+    place, histograms = torch.zeros_like(gain, dtype=torch.long), histograms_of(bins, slopes, BINS + 1)
+    table[:, 0] = histograms(trained)
+    gain[:, 0], place[:, 0] = _best(table[:, 0])
+    for new in range(1, LEAVES):
+        largest, leaf = gain.max(dim=1)
+        at = place[task, leaf]
+        splits.append(torch.stack([leaf, at // (BINS + 1), at % (BINS + 1), largest > 0], dim=1))
+        there = node == leaf[:, None]
+        moves = there & (bins[task, splits[-1][:, 1]] > splits[-1][:, 2:3]) & (largest > 0)[:, None]
+        node = torch.where(moves, new, node)
+        moved, stays = moves & trained, there & ~moves & trained
+        fewer = (moved.sum(dim=1) <= stays.sum(dim=1))[:, None]
+        small = histograms(torch.where(fewer, moved, stays))  # the other is the rest
+        large, fewer = table[task, leaf] - small, fewer[..., None, None]
+        table[task, leaf], table[:, new] = torch.where(fewer, large, small), torch.where(fewer, small, large)
+        both = torch.stack([leaf, torch.full_like(leaf, new)], dim=1)
+        gain[task[:, None], both], place[task[:, None], both] = _best(table[task[:, None], both])
+    return node, table[..., 0, :].sum(dim=-1), torch.stack(splits, dim=1)
+
+
+def _best(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest gain of a split, `Σ G²/(H + RIDGE)` of both sides less that of the whole, and its feature and bin."""
+    left = sums.cumsum(dim=-1)
+    total = left[..., -1:]
+    gradient, hessian, count = torch.stack([left, total - left]).unbind(dim=-3)
+    fits = ((count >= FEWEST) & (hessian >= LEAST)).all(dim=0)
+    whole = total[..., 0, :, :] ** 2 / (total[..., 1, :, :] + RIDGE)
+    gain = (gradient**2 / (hessian + RIDGE)).sum(dim=0) - whole
+    found = torch.where(fits, gain, 0.0).flatten(-2).max(dim=-1)
+    return found.values, found.indices
+
+
+def _numbered(splits: Tensor, values: Tensor, edges: Tensor) -> list[Tensor]:
+    """The trees of one task as numbered nodes: feature, threshold, left, right, value and depth of `Trees`."""
+    tree, width = torch.arange(len(splits), device=splits.device), 2 * LEAVES - 1
+    left = torch.arange(width, device=splits.device).repeat(len(splits), 1)
+    right, feature, bin_ = left.clone(), torch.zeros_like(left), torch.zeros_like(left)
+    at, level = torch.zeros_like(left[:, :LEAVES]), torch.zeros_like(left[:, :LEAVES])
+    for new in range(1, LEAVES):
+        leaf, compared, cut, split = splits[:, new - 1].unbind(dim=1)
+        node, split = at[tree, leaf], split > 0
+        left[tree, node], right[tree, node] = (torch.where(split, one, node) for one in (2 * new - 1, 2 * new))
+        feature[tree, node], bin_[tree, node] = compared, cut
+        at[tree, leaf], at[:, new] = left[tree, node], torch.where(split, 2 * new, width - 1)
+        level[tree, leaf] += split
+        level[:, new] = level[tree, leaf] * split
+    value = values.new_zeros(left.shape).scatter_(1, at, values)
+    threshold = torch.nn.functional.pad(edges, (0, 2))[feature, bin_]  # of the last bins: no node splits there
+    return [feature, threshold, left, right, value, level.max()]
