@@ -29,7 +29,7 @@ from torch import Tensor
 from experiments.common.arguments import parser
 from experiments.common.bounds import inverse_lipschitz_lower_bound, lipschitz_lower_bound
 from experiments.common.program import plain, sheet_of
-from experiments.common.residual_flow import solved, spectral_bound
+from experiments.common.residual_flow import Contraction, solved, spectral_bound
 from experiments.common.residual_flow_training import trained, with_noise
 from experiments.common.saving import save
 from experiments.common.summaries import Row
@@ -49,13 +49,14 @@ def compute(options: argparse.Namespace) -> tuple[Row, Tensor]:
     size = {"blocks": 2, "hidden": 16} if options.smoke else {"blocks": 10, "hidden": options.hidden}
     images = torch.from_numpy(np.asarray(data.samples)).to(device)
     flow, facts = trained(images, **size, steps=3 if options.smoke else options.steps, seconds=options.seconds)
-    maps = [layer.f.frozen() for layer in flow.layers]  # type: ignore[union-attr]
+    contractions: list[Contraction] = [layer.f for layer in flow.layers]  # type: ignore[misc]
+    maps = [f.frozen() for f in contractions]
     x = torch.cat([torch.zeros(1, *flow.latent_shape), torch.randn(9, *flow.latent_shape)]).to(device)
     for f in maps:
         x = solved(f, x)
     held_out = with_noise(torch.from_numpy(np.asarray(data.held_out)).to(device)).flatten(1)
     away, near = torch.cdist(x[:1], held_out)[0], torch.cdist(held_out[::10], held_out[1::10]).min(1).values
-    blocks = [prod(float(spectral_bound(W)) for W in layer.f.weights()) for layer in flow.layers]  # type: ignore[union-attr]
+    blocks = [float(np.prod([float(spectral_bound(W)) for W in f.weights()])) for f in contractions]
     forward, inverse = prod(1 / (1 - L) for L in blocks), prod(1 + L for L in blocks)
     jacobians = torch.func.vmap(torch.func.jacrev(lambda y: reduce(lambda z, f: z + f(z), reversed(maps), y)))(x)
     stretch = torch.linalg.svdvals(jacobians)  # of G⁻¹; those of G are the reciprocals
