@@ -56,7 +56,7 @@ def trained(images: Tensor, *, blocks: int, hidden: int, steps: int, seconds: fl
         batch = images[torch.randint(len(images), (BATCH,), device=images.device)]
         loss = -log_prob(flow, with_noise(batch), rng).mean()
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         if torch.isfinite(torch.nn.utils.clip_grad_norm_(flow.parameters(), 10.0)):
             optimiser.step()
         if done >= 0.9:
