@@ -551,7 +551,7 @@ def text_dial(r: Row) -> str:
 
 @entry(
     "Steps per second",
-    "Recipes of `precall tune`, and the cost of a step at λ.",
+    "Recipes of `precall tune`.",
     "own question",
     "benchmarks.tune",
     files=("tune_h200", "tune"),

@@ -48,16 +48,17 @@ def trained(x: Tensor, y: Tensor, epochs: int, seed: int, ch: int = 64, size: in
     """The network after `epochs` with SGD, one cycle of the learning rate."""
     torch.manual_seed(seed)
     rng = torch.Generator(x.device).manual_seed(seed)
-    net = network(x.shape[1], ch).to(x.device, memory_format=torch.channels_last)
+    net = network(x.shape[1], ch).to(x.device)
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3)
     steps = epochs * -(-len(x) // size)
     rate = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.2, total_steps=steps)
     for _ in range(epochs):
-        for batch in torch.randperm(len(x), device=x.device, generator=rng).split(size):
+        for batch in torch.split(torch.randperm(len(x), device=x.device, generator=rng), size):
             with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
                 loss = nn.functional.cross_entropy(net(augmented(x[batch], rng)), y[batch])
             optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             rate.step()
     return net.eval()

@@ -10,12 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.common.glow_training import LEVELS, batch_of, descend
 from experiments.common.residual_flow import Residual, ResidualFlow
 from experiments.common.summaries import Row
 from precall.tune.models.flows import log_normal
 
+BATCH, LEVELS = 256, 128  # between two grey levels of images in [−1, 1] lies 1/128
 SURE, GOES_ON = 4, 0.5  # terms that are always computed, and the probability of each further one
+
+
+def with_noise(images: Tensor) -> Tensor:
+    """Images in [−1, 1] with uniform noise within each grey level, so that they have a density."""
+    return (images.float() + torch.rand(images.shape, device=images.device)) / LEVELS - 1
 
 
 def log_det(f: Callable[[Tensor], Tensor], x: Tensor, extra: int) -> tuple[Tensor, Tensor]:
@@ -48,8 +53,12 @@ def trained(images: Tensor, *, blocks: int, hidden: int, steps: int, seconds: fl
     for step in range(steps):
         done = max((step + 1) / steps, (perf_counter() - started) / seconds)
         optimiser.param_groups[0]["lr"] = 1e-3 * min(1.0, 3 * (1 - done) + 0.01)
-        loss = -log_prob(flow, batch_of(images), rng).mean()
-        descend(optimiser, loss, flow)
+        batch = images[torch.randint(len(images), (BATCH,), device=images.device)]
+        loss = -log_prob(flow, with_noise(batch), rng).mean()
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if torch.isfinite(torch.nn.utils.clip_grad_norm_(flow.parameters(), 10.0)):
+            optimiser.step()
         if done >= 0.9:
             bits.append(float(loss.detach()) / d / log(2) + log(LEVELS) / log(2))
         if done >= 1:
