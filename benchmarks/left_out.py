@@ -95,12 +95,12 @@ def tasks_of(smoke: bool) -> list[Task]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Mean error without each member, by kind and size, and the largest increase on one pair."""
-    groups: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
+    """Mean error without each member on each kind of pair, and the largest increase on one pair."""
+    groups: dict[str, list[dict[str, float]]] = defaultdict(list)
     for row in rows:
-        groups[row["part"], row["n"]].append(row["errors"])
+        groups[row["part"]].append(row["errors"])
     whole, *names = rows[0]["errors"]
-    lines = head("without", *(f"{part}, n = {n:,} ({len(groups[part, n])})" for part, n in sorted(groups)), "at most")
+    lines = head("without", *(f"{part} ({len(groups[part])})" for part in sorted(groups)), "at most")
     for name in (whole, *names):
         means = (f"{np.mean([one[name] for one in groups[key]]):.4f}" for key in sorted(groups))
         most = max(row["errors"][name] - row["errors"][whole] for row in rows)
