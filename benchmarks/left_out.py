@@ -26,7 +26,7 @@ from benchmarks.families import FAMILIES, Family
 from benchmarks.odd_families import LAM, STORAGE
 from benchmarks.odd_families import PAIRS as ODD
 from benchmarks.pool import head, line
-from precall.metrics.classifiers.estimators import _auto
+from precall.metrics.classifiers.estimators import auto_of_pair
 from precall.metrics.inputs.features import Pair
 from precall.metrics.members.panel import PANEL, Panel
 from precall.theory.spectrum import RatioSpectrum
@@ -53,7 +53,7 @@ class Part(Panel):
 
     def trained(self, *tasks: Any) -> Any:
         if not self.once:
-            self.once["all"] = Panel().trained(*tasks)
+            self.once["all"] = Panel(members=PANEL).trained(*tasks)
         chosen = [PANEL.index(name) for name in self.members]
         return tuple([each[i] for i in chosen] for each in self.once["all"])
 
@@ -79,7 +79,7 @@ def rows_of(task: Task) -> list[Row]:
     pair, once, errors = Pair.checked(real=real, fake=fake), {}, {}
     for left in (WHOLE, *PANEL):
         part = Part(members=tuple(name for name in PANEL if name != left), once=once)
-        errors[left] = round(error_of(_auto(pair, part, task.seed, None).spectrum), 5)
+        errors[left] = round(error_of(auto_of_pair(pair, part, task.seed, None).spectrum), 5)
     return [{**task.__dict__, "errors": errors}]
 
 

@@ -111,7 +111,7 @@ def test_a_clinic_is_judged_rightly_and_no_identifier_leaves(run, tmp_path):
     assert done.exit_code == 0, done.output
     report = precall.load(tmp_path / "report")
     verdicts = {name: one.verdict for name, one in report.items()}
-    assert verdicts["fresh"].startswith(("Indistinguishable", "Close")), verdicts
+    assert verdicts["fresh"].startswith(("Indistinguishable", "Close", "Cannot tell")), verdicts
     assert verdicts["jittered"].startswith("Copies"), verdicts
     assert report["jittered"].scores["copies"].value >= 0.95
     assert not verdicts["copula"].startswith(("Indistinguishable", "Copies", "Close")), verdicts

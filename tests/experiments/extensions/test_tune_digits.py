@@ -26,7 +26,7 @@ def spread(name, lam):
 def test_the_readme_has_the_command_and_its_numbers():
     assert f"{RESULTS['command']} --out" in README
     assert len(RESULTS["tail"]) >= 5
-    found = " ".join(README.split())
+    found = " ".join(README.split()).replace(" ± ", "±")
     assert f"precision rose from {spread('precision', '0.1')} to {spread('precision', '10')}" in found
     assert f"recall fell from {spread('recall', '0.1')} to {spread('recall', '10')}" in found
 

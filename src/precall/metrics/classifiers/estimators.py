@@ -60,7 +60,7 @@ def classify_pair(name: str, pair: Pair, *, seed: int, progress: StageProgress |
     checks.choice("name", name, (*PANELS, *MEMBERS))
     if name not in PANELS:
         return _cross_fitted(pair, name, 5, seed)
-    return replace(_auto(pair, Panel(rows=PANELS[name]), seed, progress), name=name)
+    return replace(auto_of_pair(pair, Panel(rows=PANELS[name]), seed, progress), name=name)
 
 
 def cross_fitted(*, real: object, fake: object, classifier: object, folds: int = 5, seed: int = 0) -> ClassifierResult:
@@ -134,10 +134,11 @@ def auto(
     `settings["weights"]` of the result holds the weight of each member, and `panel` scores any other rows. Its error on
     pairs with known curves is in docs/how_well.md. See docs/theory.md, Classifiers.
     """
-    return _auto(Pair.checked(real=real, fake=fake), Panel(folds=folds), seed, progress)
+    return auto_of_pair(Pair.checked(real=real, fake=fake), Panel(folds=folds), seed, progress)
 
 
-def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -> ClassifierResult:
+def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -> ClassifierResult:
+    """`auto` with any panel, for features that have been checked already."""
     chosen = panel.sample(pair, seed)
     samples, folds = panel.split(pair.rows(*chosen), seed), panel.folds
     half = ~samples.held_out

@@ -158,8 +158,7 @@ def boosted_together(tasks: Sequence[Task], seed: int) -> list[Trees]:
 
 
 def _log_odds(real: Tensor, trained: Tensor) -> Tensor:
-    share = (real & trained).sum(dim=1).double() / trained.sum(dim=1)
-    return share.logit()
+    return ((real & trained).sum(dim=1).double() / trained.sum(dim=1)).logit()
 
 
 def grown(bins: Tensor, real: Tensor, trained: Tensor, held_out: Tensor) -> tuple[Tensor, Tensor, list[int]]:
