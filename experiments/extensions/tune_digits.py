@@ -8,10 +8,10 @@ Each run is the README's own command with a seed. `--runs` keeps the folders; ru
 from __future__ import annotations
 
 import json
+import os
 import platform
-import subprocess
-import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean, stdev
@@ -20,6 +20,7 @@ from typing import Any
 
 from experiments.common.arguments import parser
 from experiments.common.saving import save
+from precall.cli import app
 
 NAME = "tune_digits"
 COMMAND = ["precall", "tune", "--data", "digits", "--objective", "tail", "--lam", "0.1", "--lam", "1", "--lam", "10"]
@@ -30,8 +31,8 @@ PACKAGES = ("torch", "lightning", "numpy")
 def scores(command: Sequence[str], folder: Path) -> dict[str, Any]:
     """Value and interval of each score at each λ, from the run in this folder, which is made if it is not there."""
     if not (folder / "dial.png").exists():
-        words = [sys.executable, "-m", *command, "--out", str(folder)]
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            app([*command[1:], "--out", str(folder)], prog_name=command[0], standalone_mode=False)
     results = json.loads((folder / "run.json").read_text())["results"]
     return {
         lam: {
