@@ -1,6 +1,7 @@
 """The device: one sentence where it does not exist, and the same numbers from features that were moved there."""
 
 import types
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from precall.metrics.cells.kmeans import kmeans
 from precall.metrics.distances import frechet_distance
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs import features
+from precall.metrics.inputs.parallel import side_by_side
+from precall.metrics.members import trees
 
 pytestmark = pytest.mark.usefixtures("small_committee")
 
@@ -207,6 +210,22 @@ def test_a_gpu_gives_the_numbers_of_the_cpu():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_keeps_the_samples_of_the_cpu():
-    on_cpu, on_gpu = (select(real=REAL, fake=FAKE, budget=3, lam=3, device=device) for device in ("cpu", "cuda"))
+    on_cpu, on_gpu = (select(real=REAL, fake=FAKE, budget=3, centrality=3, device=device) for device in ("cpu", "cuda"))
     assert len(on_gpu) == len(on_cpu)
     assert np.abs(on_gpu.acceptance - on_cpu.acceptance).mean() < 0.02
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_trees_that_grow_on_a_gpu_are_those_of_the_cpu():
+    """The kernel, and the graph that is replayed for every tree, in threads that use the device at the same time."""
+    rng = np.random.default_rng(0)
+    bins = torch.as_tensor(rng.integers(0, 63, (3, 9, 700), dtype=np.uint8))
+    bins[:, 2] //= 20
+    real = torch.as_tensor(rng.random((3, 700)) < 0.3 + 0.4 * (bins[:, 2] == 1).numpy())
+    held_out = torch.as_tensor(rng.random((3, 700)) < 0.1)
+    given = (bins, real, ~held_out, held_out)
+    splits, values, stops = trees.grown(*given)
+    for others in side_by_side([partial(trees.grown, *(one.cuda() for one in given))] * 4):
+        assert torch.equal(others[0].cpu(), splits)
+        assert others[2] == stops
+        assert torch.allclose(others[1].cpu(), values, atol=1e-6)
