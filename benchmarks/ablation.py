@@ -52,8 +52,7 @@ from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.permutation import permutation_p_value
 from precall.metrics.classifiers.stacking import RIDGE, stacking_weights, weighted
 from precall.metrics.inputs.features import Pair as Features
-from precall.metrics.members.panel import FOLDS, INNER, MEMBERS, PANEL, scored
-from precall.metrics.members.panel import Panel as TodaysPanel
+from precall.metrics.members.panel import FOLDS, INNER, MEMBERS, PANEL, Panel as TodaysPanel, scored
 from precall.metrics.members.panel_members import convergence_not_required
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP, log_losses, nonnegative_logistic

@@ -35,8 +35,7 @@ import numpy as np
 from benchmarks import pool
 from benchmarks.common import Row, parser, seconds
 from benchmarks.families import FAMILIES, Family
-from benchmarks.pool import ONE_THREAD as ONE_THREAD
-from benchmarks.pool import head, line
+from benchmarks.pool import ONE_THREAD as ONE_THREAD, head, line
 from benchmarks.toys import Toy, pairs
 from precall.metrics.classifiers.estimators import auto, classify, cross_fitted
 from precall.metrics.classifiers.simon import simon_ensemble

@@ -23,8 +23,7 @@ from benchmarks.ablation import Cell
 from benchmarks.common import Row, parser
 from benchmarks.curve_error import FIRST_SEED, PAIRS, Case, error
 from benchmarks.families import FAMILIES, Family
-from benchmarks.odd_families import LAM, STORAGE
-from benchmarks.odd_families import PAIRS as ODD
+from benchmarks.odd_families import LAM, PAIRS as ODD, STORAGE
 from benchmarks.pool import head, line
 from precall.metrics.classifiers.estimators import auto_of_pair
 from precall.metrics.inputs.features import Pair

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from benchmarks import distributions
-from benchmarks.distributions import Distribution, Rng
-from benchmarks.distributions import Modes as Modes
+from benchmarks.distributions import Distribution, Modes as Modes, Rng
 from precall.theory import checks
 from precall.theory.arrays import Array, Floats
 from precall.theory.planar_modes import eight_modes, grid_modes

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from benchmarks import coverage, curve_error, pool, sanity
-from benchmarks import sanity_checks as shapes
+from benchmarks import coverage, curve_error, pool, sanity, sanity_checks as shapes
 from benchmarks.families import FAMILIES, Family, simulated
 from benchmarks.sanity_checks import CHECKS
 

@@ -24,8 +24,7 @@ from torch import nn
 from experiments.common.arguments import parser
 from experiments.common.classes import features, probabilities, trained
 from experiments.common.parallel import each
-from experiments.common.population import KINDS, Plan, drawn
-from experiments.common.population import trained as population
+from experiments.common.population import KINDS, Plan, drawn, trained as population
 from experiments.common.population_scores import compared, mosaic, scored
 from experiments.common.program import plain, sheet_of, unit
 from experiments.common.saving import save

@@ -15,20 +15,18 @@ from precall.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from precall import encoders as encoders
-    from precall import improve as improve
-    from precall import metrics as metrics
-    from precall import samples as samples
-    from precall import theory as theory
-    from precall import tune as tune
-    from precall.metrics.assessing.assessment import Reference as Reference
-    from precall.metrics.assessing.assessment import assess as assess
-    from precall.metrics.assessing.assessment import tradeoff as tradeoff
+    from precall import (
+        encoders as encoders,
+        improve as improve,
+        metrics as metrics,
+        samples as samples,
+        theory as theory,
+        tune as tune,
+    )
+    from precall.metrics.assessing.assessment import Reference as Reference, assess as assess, tradeoff as tradeoff
     from precall.metrics.protocols.tradeoff import Tradeoff as Tradeoff
-    from precall.metrics.scale.sketch import Sketch as Sketch
-    from precall.metrics.scale.sketch import merge_sketches as merge_sketches
-    from precall.metrics.scores.results import Assessment as Assessment
-    from precall.metrics.scores.results import Comparison as Comparison
+    from precall.metrics.scale.sketch import Sketch as Sketch, merge_sketches as merge_sketches
+    from precall.metrics.scores.results import Assessment as Assessment, Comparison as Comparison
     from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum

@@ -10,8 +10,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from precall.cli import app
-from precall.cli import results_cache as saved
+from precall.cli import app, results_cache as saved
 from precall.metrics.assessing import assessment
 from precall.samples import open_samples
 from precall.sealing import LENGTH

@@ -13,8 +13,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from precall.encoders import ENCODERS, encode, load_encoder
-from precall.encoders import weights as weights_module
+from precall.encoders import ENCODERS, encode, load_encoder, weights as weights_module
 from precall.encoders.encoder import SLOTS
 from precall.encoders.networks import random_vgg
 from precall.encoders.resizing import Resizing

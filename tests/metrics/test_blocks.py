@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.sweep import cross_plan, list_size, neighborhoods, radii_of, sweep, within

@@ -11,12 +11,10 @@ from hypothesis import given
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks import curve_error as benchmark
-from benchmarks import toys
+from benchmarks import curve_error as benchmark, toys
 from benchmarks.odd_families import PAIRS
 from precall import assess
-from precall.metrics.classifiers import calibration, held_out, stacking
-from precall.metrics.classifiers import simon as paper
+from precall.metrics.classifiers import calibration, held_out, simon as paper, stacking
 from precall.metrics.classifiers.estimators import PANELS, auto, classify, classify_pair, cross_fitted
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.permutation import feature_p_value, permutation_p_value

@@ -6,8 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from precall import assess
 from precall.metrics.distances.inception import inception_score

@@ -7,8 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from metrics.test_blocks import assert_same, swept_by_blocks
 from metrics.test_neighbors import SHAPES, assert_exact

@@ -8,14 +8,12 @@ from operator import add
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.linalg import sqrtm
 from scipy.special import comb
 
 from precall.metrics.assessing.assessment import Reference, assess
-from precall.metrics.distances import frechet_distance, gaussian_kernel
-from precall.metrics.distances import kernel_distance as module
+from precall.metrics.distances import frechet_distance, gaussian_kernel, kernel_distance as module
 from precall.metrics.distances.frechet_distance import fid
 from precall.metrics.distances.kernel_distance import kid
 from precall.metrics.distances.moments import (

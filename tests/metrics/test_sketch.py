@@ -6,8 +6,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from precall import Reference, Sketch, merge_sketches
 from precall.metrics.neighbors import influence

@@ -11,8 +11,7 @@ from precall.metrics.cells.moved import moved as moved_between
 from precall.metrics.inputs.features import Pair
 from precall.metrics.scores.evidence import Evidence, Moved
 from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, Score, readings
-from precall.metrics.scores.verdict import Kind
-from precall.metrics.scores.verdict import verdict as verdict_of
+from precall.metrics.scores.verdict import Kind, verdict as verdict_of
 from precall.theory.spectrum import RatioSpectrum
 
 

@@ -5,8 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy.optimize import brentq
 
 from experiments.common.rejection_rules import drs, rejection

@@ -10,8 +10,7 @@ from scipy import optimize, stats
 
 from experiments.common import other_bands as bands
 from experiments.common.other_bands import dkw_band, local_band, local_level
-from precall.theory.bands import BANDS, elliptic_constant
-from precall.theory.bands import upper_band as elliptic_band
+from precall.theory.bands import BANDS, elliptic_constant, upper_band as elliptic_band
 from precall.theory.spectrum import RatioSpectrum
 from strategies import scores
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from precall.theory.projection import projected_masses
 from precall.tune import capped_ascent

@@ -13,8 +13,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import wrightomega, xlogy
 
 from precall.theory.divergences import DIVERGENCES, PR, Amari, Divergence, Kinked, Smooth, divergence

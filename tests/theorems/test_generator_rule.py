@@ -11,8 +11,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import expit
 
 from precall.theory.divergences import DIVERGENCES, PR, Amari, Divergence

@@ -4,8 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import integrate, special, stats
 
 from experiments.common.cover_curve import cover_curve, cover_curve_of, expected_precision_cover

@@ -6,8 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from experiments.common.other_bands import dkw_band, local_band
 from precall.theory.bands import Certificate, upper_band

@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from precall.theory.divergences import DIVERGENCES, PR, Amari, Divergence, Smooth
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from experiments.common.draw_bins import bins_of_draws
 from precall.metrics.pairs.centrality import binned, centrality

@@ -14,30 +14,24 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
-    from precall.improve.blending import Blend as Blend
-    from precall.improve.blending import blend as blend
+    from precall.improve.blending import Blend as Blend, blend as blend
     from precall.improve.calibration import RatioWarning as RatioWarning
-    from precall.improve.choosing import DialChoice as DialChoice
-    from precall.improve.choosing import DialSetting as DialSetting
-    from precall.improve.choosing import dial as dial
-    from precall.improve.guidance import Guided as Guided
-    from precall.improve.guidance import RatioGuided as RatioGuided
+    from precall.improve.choosing import DialChoice as DialChoice, DialSetting as DialSetting, dial as dial
+    from precall.improve.guidance import Guided as Guided, RatioGuided as RatioGuided
     from precall.improve.judging import plan as plan
-    from precall.improve.knobs import CentralKnob as CentralKnob
-    from precall.improve.knobs import FunctionKnob as FunctionKnob
-    from precall.improve.knobs import Knob as Knob
-    from precall.improve.knobs import RejectionKnob as RejectionKnob
-    from precall.improve.knobs import TruncationKnob as TruncationKnob
+    from precall.improve.knobs import (
+        CentralKnob as CentralKnob,
+        FunctionKnob as FunctionKnob,
+        Knob as Knob,
+        RejectionKnob as RejectionKnob,
+        TruncationKnob as TruncationKnob,
+    )
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.planning import Plan as Plan
     from precall.improve.ratio import Ratio as Ratio
-    from precall.improve.sampling import Refined as Refined
-    from precall.improve.sampling import SamplingError as SamplingError
-    from precall.improve.sampling import sample as sample
-    from precall.improve.selection import Selection as Selection
-    from precall.improve.selection import select as select
-    from precall.improve.targets import surplus as surplus
-    from precall.improve.targets import target as target
+    from precall.improve.sampling import Refined as Refined, SamplingError as SamplingError, sample as sample
+    from precall.improve.selection import Selection as Selection, select as select
+    from precall.improve.targets import surplus as surplus, target as target
 
 _MODULES = {
     "blending": "Blend blend",

@@ -17,8 +17,7 @@ from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.inputs.features import device_of, same_dimension
 from precall.metrics.inputs.sides import Side, side
 from precall.metrics.members.panel import MEMBERS
-from precall.metrics.pairs.centrality import centrality as neighbor_counts
-from precall.metrics.pairs.centrality import ranks
+from precall.metrics.pairs.centrality import centrality as neighbor_counts, ranks
 from precall.metrics.tables.category_levels import with_shared_levels
 from precall.progress import Progress, stage_of
 from precall.theory import checks

@@ -23,8 +23,7 @@ from precall.improve.interfaces import LogRatio, Samples
 from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.arrays import Array, is_tensor
-from precall.theory.divergences import Divergence
-from precall.theory.divergences import divergence as table_row
+from precall.theory.divergences import Divergence, divergence as table_row
 
 FEWEST = 100  # minimum number of samples of each kind to fit a ratio
 

@@ -29,32 +29,22 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
-    from precall.metrics.assessing.assessment import Reference as Reference
-    from precall.metrics.assessing.assessment import assess as assess
+    from precall.metrics.assessing.assessment import Reference as Reference, assess as assess
     from precall.metrics.assessing.registry import METRICS as METRICS
     from precall.metrics.cells.histograms import kmeans_histograms as kmeans_histograms
-    from precall.metrics.classifiers.estimators import auto as auto
-    from precall.metrics.classifiers.estimators import classify as classify
-    from precall.metrics.classifiers.estimators import cross_fitted as cross_fitted
+    from precall.metrics.classifiers.estimators import auto as auto, classify as classify, cross_fitted as cross_fitted
     from precall.metrics.classifiers.simon import simon_ensemble as simon_ensemble
     from precall.metrics.distances.frechet_distance import fid as fid
-    from precall.metrics.distances.gaussian_kernel import diversity as diversity
-    from precall.metrics.distances.gaussian_kernel import mmd as mmd
+    from precall.metrics.distances.gaussian_kernel import diversity as diversity, mmd as mmd
     from precall.metrics.distances.inception import inception_score as inception_score
     from precall.metrics.distances.kernel_distance import kid as kid
-    from precall.metrics.distances.moments import Moments as Moments
-    from precall.metrics.distances.moments import gaussian_frontier as gaussian_frontier
+    from precall.metrics.distances.moments import Moments as Moments, gaussian_frontier as gaussian_frontier
     from precall.metrics.distances.sliced_distance import mind as mind
-    from precall.metrics.neighbors.sweep import cross as cross
-    from precall.metrics.neighbors.sweep import sweep as sweep
-    from precall.metrics.neighbors.sweep import within as within
-    from precall.metrics.scale.sketch import Sketch as Sketch
-    from precall.metrics.scale.sketch import merge_sketches as merge_sketches
+    from precall.metrics.neighbors.sweep import cross as cross, sweep as sweep, within as within
+    from precall.metrics.scale.sketch import Sketch as Sketch, merge_sketches as merge_sketches
     from precall.metrics.scores.groups import fairness as fairness
-    from precall.metrics.scores.results import Assessment as Assessment
-    from precall.metrics.scores.results import Comparison as Comparison
-    from precall.metrics.scores.score import Interval as Interval
-    from precall.metrics.scores.score import Score as Score
+    from precall.metrics.scores.results import Assessment as Assessment, Comparison as Comparison
+    from precall.metrics.scores.score import Interval as Interval, Score as Score
 
 _HOME = {
     "Assessment": "scores.results",

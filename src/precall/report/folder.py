@@ -19,8 +19,7 @@ from precall.printing import shown
 from precall.report import figures, page, tradeoff
 from precall.report.galleries import galleries
 from precall.samples import reading
-from precall.schemas import check as check_schema
-from precall.schemas import stored_schema
+from precall.schemas import check as check_schema, stored_schema
 
 if TYPE_CHECKING:
     from precall.metrics.scores.results import Assessment

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.samples import cells as cell_text
-from precall.samples import hashing, reading
+from precall.samples import cells as cell_text, hashing, reading
 from precall.samples.arrays import Positions, absolute
 from precall.samples.columns import ColumnKind, TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown

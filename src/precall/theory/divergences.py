@@ -11,11 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from precall.theory.elementwise import Number, functions, jeffreys_log_ratio, log_softplus, softplus
-from precall.theory.f_divergence import Divergence as Divergence
-from precall.theory.f_divergence import Smooth as Smooth
-from precall.theory.kinked import PR as PR
-from precall.theory.kinked import Kinked as Kinked
-from precall.theory.kinked import TotalVariation
+from precall.theory.f_divergence import Divergence as Divergence, Smooth as Smooth
+from precall.theory.kinked import PR as PR, Kinked as Kinked, TotalVariation
 
 LOG2 = math.log(2)
 

@@ -15,21 +15,17 @@ from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.tune.ascent import capped_ascent as capped_ascent
-    from precall.tune.critics import Critics as Critics
-    from precall.tune.critics import FeatureCritic as FeatureCritic
-    from precall.tune.critics import MapCritic as MapCritic
-    from precall.tune.data import TrainingData as TrainingData
-    from precall.tune.data import load_data as load_data
-    from precall.tune.objectives import FGAN as FGAN
-    from precall.tune.objectives import DensityPR as DensityPR
-    from precall.tune.objectives import OBRSObjective as OBRSObjective
-    from precall.tune.objectives import PRObjective as PRObjective
-    from precall.tune.recipes import Recipe as Recipe
-    from precall.tune.recipes import recipe as recipe
-    from precall.tune.schedules import Schedule as Schedule
-    from precall.tune.schedules import Scheduled as Scheduled
-    from precall.tune.trainer import Settings as Settings
-    from precall.tune.trainer import Trainer as Trainer
+    from precall.tune.critics import Critics as Critics, FeatureCritic as FeatureCritic, MapCritic as MapCritic
+    from precall.tune.data import TrainingData as TrainingData, load_data as load_data
+    from precall.tune.objectives import (
+        FGAN as FGAN,
+        DensityPR as DensityPR,
+        OBRSObjective as OBRSObjective,
+        PRObjective as PRObjective,
+    )
+    from precall.tune.recipes import Recipe as Recipe, recipe as recipe
+    from precall.tune.schedules import Schedule as Schedule, Scheduled as Scheduled
+    from precall.tune.trainer import Settings as Settings, Trainer as Trainer
     from precall.tune.watch import TrainingStopped as TrainingStopped
 
 _MODULES = {

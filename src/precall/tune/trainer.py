@@ -31,8 +31,7 @@ from precall.tune.critics import critics_of, gradient_penalty
 from precall.tune.custom_networks import check_generator
 from precall.tune.routes import Adversarial, route
 from precall.tune.schedules import final_objective, objective_at
-from precall.tune.settings import Settings as Settings
-from precall.tune.settings import whole
+from precall.tune.settings import Settings as Settings, whole
 from precall.tune.standardization import Standardization
 from precall.tune.watch import TrainingStopped, Watch, neighbor_scores
 

@@ -13,8 +13,16 @@ from experiments.common.feature_maps import frozen
 from experiments.common.gan import Adversaries, copied, late_bins, summed
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.gan_dials import Options
-from experiments.extensions.gan_features import CENTRAL as STRENGTHS_OF
-from experiments.extensions.gan_features import DIALS, KNOBS, PLAIN, SETTINGS, gentle, planned, settings
+from experiments.extensions.gan_features import (
+    CENTRAL as STRENGTHS_OF,
+    DIALS,
+    KNOBS,
+    PLAIN,
+    SETTINGS,
+    gentle,
+    planned,
+    settings,
+)
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"

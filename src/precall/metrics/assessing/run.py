@@ -114,8 +114,9 @@ class Run(Protocol):
     def about(self) -> Mapping[str, Any]:
         """What the protocol says about the samples of this run, in addition to its settings."""
 
-    def stage(self, name: str) -> StageProgress:
-        """The progress callback of one stage."""
+    @property
+    def stage(self) -> Callable[[str], StageProgress]:
+        """The progress callback of a stage, by its name."""
 
     def report(self, stage: str) -> None:
         """Report that a stage without steps has begun."""

@@ -17,7 +17,7 @@ from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
 from precall.metrics.distances.kernel_distance import KID, kernel_of
 from precall.metrics.inputs.features import Features, Pair, check_k, device_of, uniform_rows
 from precall.metrics.inputs.notices import notices
-from precall.metrics.inputs.parallel import go_on, side_by_side
+from precall.metrics.inputs.parallel import interruptible, side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.metrics import CLIPPED
@@ -230,16 +230,9 @@ class WholeRun:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found
 
-    def stage(self, name: str) -> StageProgress:
-        """The progress callback of one stage. It also ends the stage if the assessment was interrupted."""
-        report = stage_of(self.progress, name)
-
-        def advance(done: int, total: int) -> None:
-            go_on()
-            if report is not None:
-                report(done, total)
-
-        return advance
+    @property
+    def stage(self) -> Callable[[str], StageProgress]:
+        return lambda name: interruptible(stage_of(self.progress, name))
 
     def report(self, stage: str) -> None:
         self.stage(stage)(0, 1)

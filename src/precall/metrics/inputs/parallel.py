@@ -65,6 +65,17 @@ def go_on() -> None:
         raise _StoppedError
 
 
+def interruptible(report: StageProgress | None) -> StageProgress:
+    """The progress callback of a stage, which also ends the job if the wait for it was interrupted."""
+
+    def advance(done: int, total: int) -> None:
+        go_on()
+        if report is not None:
+            report(done, total)
+
+    return advance
+
+
 class _Crew:
     """The threads of one call and of the calls inside it. At most `cores` of them run at once; the others wait."""
 

@@ -149,12 +149,12 @@ def boosted_together(tasks: Sequence[Task], seed: int) -> list[Trees]:
             cut = round(HELD_OUT * len(side))
             held_out[row, order[:cut]], trained[row, order[cut:]] = True, True
     splits, values, stops = grown(binned, real, trained, held_out)
-    found = []
-    for row, task in enumerate(tasks):
-        start = _log_odds(real[row : row + 1], trained[row : row + 1])[0] - task.log_odds
-        arrays = [columns[row], *_numbered(splits[: stops[row], row], values[: stops[row], row], edges[row]), start]
-        found.append(Trees(*arrays))
-    return found
+    start, parts = _log_odds(real, trained), zip(tasks, columns, edges, strict=True)
+    arrays = [
+        [of, *_numbered(splits[: stops[i], i], values[: stops[i], i], at), start[i] - task.log_odds]
+        for i, (task, of, at) in enumerate(parts)
+    ]
+    return [Trees(*each) for each in arrays]
 
 
 def _log_odds(real: Tensor, trained: Tensor) -> Tensor:

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
-    from precall.tune.models.biggan import BigGANDiscriminator as BigGANDiscriminator
-    from precall.tune.models.biggan import BigGANGenerator as BigGANGenerator
-    from precall.tune.models.flows import Flow as Flow
-    from precall.tune.models.flows import RealNVP as RealNVP
-    from precall.tune.models.mlp import ConvDiscriminator as ConvDiscriminator
-    from precall.tune.models.mlp import ConvGenerator as ConvGenerator
-    from precall.tune.models.mlp import MLPDiscriminator as MLPDiscriminator
-    from precall.tune.models.mlp import MLPGenerator as MLPGenerator
+    from precall.tune.models.biggan import (
+        BigGANDiscriminator as BigGANDiscriminator,
+        BigGANGenerator as BigGANGenerator,
+    )
+    from precall.tune.models.flows import Flow as Flow, RealNVP as RealNVP
+    from precall.tune.models.mlp import (
+        ConvDiscriminator as ConvDiscriminator,
+        ConvGenerator as ConvGenerator,
+        MLPDiscriminator as MLPDiscriminator,
+        MLPGenerator as MLPGenerator,
+    )
 
 _HOME = {
     "BigGANDiscriminator": "biggan",
