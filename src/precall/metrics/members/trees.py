@@ -12,7 +12,7 @@ import numpy as np
 from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import NARROW, Seen, Task, sorted_values
-from precall.metrics.tiles.cuda_kernels import histograms_of, replayed
+from precall.metrics.tiles.cuda_kernels import has_kernels, histograms_of, replayed
 from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Trees:
 
 def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
     """Histogram-based gradient boosting with early stopping, on principal axes and single columns."""
-    if tasks[0].rows.x.is_cuda:
+    if has_kernels(tasks[0].rows.x.device):
         return boosted_together(tasks, seed)
     return side_by_side([partial(_boosted, task, seed) for task in tasks])
 
@@ -158,6 +158,7 @@ def boosted_together(tasks: Sequence[Task], seed: int) -> list[Trees]:
 
 
 def _log_odds(real: Tensor, trained: Tensor) -> Tensor:
+    """Log-odds of "real" among the training rows of each task."""
     return ((real & trained).sum(dim=1).double() / trained.sum(dim=1)).logit()
 
 
