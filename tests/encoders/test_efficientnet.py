@@ -77,22 +77,22 @@ def test_it_tells_digits_apart_better_than_random_weights():
         np.fill_diagonal(distances, np.inf)
         return (labels[distances.argmin(1)] == labels).mean()
 
-    assert accuracy("efficientnet") > max(0.9, accuracy(FORMER))
+    assert accuracy("efficientnet") > max(0.9, accuracy(FORMER["images"]))
 
 
 def test_features_of_the_former_default_are_left_alone(tmp_path):
-    encode(NOISE, FORMER, cache=tmp_path, device="cpu")
+    encode(NOISE, FORMER["images"], cache=tmp_path, device="cpu")
     assert not encode(NOISE, cache=tmp_path, device="cpu").cached
-    assert encode(NOISE, FORMER, cache=tmp_path, device="cpu").cached
+    assert encode(NOISE, FORMER["images"], cache=tmp_path, device="cpu").cached
 
 
 def test_a_reference_of_the_former_default_is_named(tmp_path):
     images, _ = digits(range(10), 120)
     path = tmp_path / "digits.precall"
-    precall.Reference.fit(images[:60], k=3, encoder=FORMER, device="cpu").save(path)
-    with pytest.warns(SampleWarning, match=f"the reference was made with {FORMER}, the former default"):
+    precall.Reference.fit(images[:60], k=3, encoder=FORMER["images"], device="cpu").save(path)
+    with pytest.warns(SampleWarning, match="the reference was made with random-vgg, the former default"):
         found = precall.Reference.load(path).assess(images[60:], metrics=("neighbors",))
-    assert found.encoder == FORMER
+    assert found.encoder == FORMER["images"]
 
 
 def test_it_is_an_encoder_of_images_alone():

@@ -386,8 +386,8 @@ def test_the_cache_has_its_place(monkeypatch, tmp_path):
 
 def test_every_kind_has_a_default_that_works_offline():
     defaults = {kind: default_encoder(kind) for kind in ("images", "text", "table", "features")}
-    assert defaults == {"images": "efficientnet", "text": "ngrams", "table": "table", "features": "identity"}
-    assert encode(["a", "b"]).encoder == "ngrams"
+    assert defaults == {"images": "efficientnet", "text": "words", "table": "table", "features": "identity"}
+    assert encode(["a", "b"]).encoder == "words"
 
 
 def test_no_samples_at_all_cost_a_sentence():

@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 from torch import nn
 
-from precall.encoders import ENCODERS, encode, load_encoder, weights as weights_module
+from precall import assess
+from precall.encoders import ENCODERS, encode, load_encoder, weights as weights_module, words
 from precall.encoders.encoder import SLOTS
 from precall.encoders.networks import random_vgg
 from precall.encoders.resizing import Resizing
@@ -334,6 +335,53 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch, name):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=rf"encoder `{name}` needs transformers: pip install 'precall\[networks\]'"):
         load_encoder(name)
+
+
+def test_words_tell_texts_apart_row_by_row():
+    encoder = load_encoder("words")
+    texts = ["the cat sat on the mat", "a kitten was sitting on a rug", "interest rates fell in the last quarter", ""]
+    rows = encoder.encode(texts)
+    topics, letters = rows[:, :128], rows[:, 128:]
+    assert rows.shape == (4, 256)
+    for half in (topics, letters):
+        assert np.linalg.norm(half[:3], axis=1) == pytest.approx(1, abs=1e-6)
+    # no long word is shared, but what they are about
+    assert topics[0] @ topics[1] > topics[0] @ topics[2] + 0.2
+    assert letters[0] @ letters[1] < 0.8
+    assert (np.concatenate([encoder.encode([text]) for text in texts]) == rows).all()
+
+
+def test_word_pieces_are_those_of_the_vocabulary():
+    """The tokenizer of MiniLM gives the same pieces for this text, and for 1,496 of 1,500 posts of 20 Newsgroups."""
+    index, vectors, scale = words.vocabulary()
+    assert vectors.shape == (len(index), len(scale))
+    found = [words.word_pieces(word, index) for word in words.words_of("Unaffable naïveté, 日本! " + 101 * "x")]
+    names = {number: piece for piece, number in index.items()}
+    assert [[names[number] for number in one] for one in found] == [
+        ["una", "##ffa", "##ble"],
+        ["naive", "##te"],
+        [","],
+        ["日"],
+        ["本"],
+        ["!"],
+        ["[UNK]"],
+    ]
+
+
+def test_a_dropped_topic_is_missed_by_the_default():
+    """Each text is about one of two topics, in words of its own; the model never writes about the second one."""
+    rng = np.random.default_rng(0)
+    topics = (
+        ["goal", "match", "referee", "stadium", "striker", "league", "tackle", "penalty", "keeper", "coach"],
+        ["court", "judge", "lawyer", "verdict", "trial", "appeal", "jury", "witness", "statute", "plaintiff"],
+    )
+
+    def written(n, shares):
+        return [" ".join(rng.choice(topics[rng.random() > shares], 4)) for _ in range(n)]
+
+    found = assess(real=written(300, 0.5), fake=written(300, 1.0), metrics=("linear",))
+    assert found.encoder == "words"
+    assert found.scores["missed"].value == pytest.approx(0.5, abs=0.1)
 
 
 def test_ngrams_tell_texts_apart_row_by_row():

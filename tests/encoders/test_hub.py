@@ -85,5 +85,5 @@ def test_minilm_is_the_mean_token_whatever_stands_beside_a_text(sentences):
 def test_offline_the_sentence_names_an_encoder_that_needs_no_weights(monkeypatch, tmp_path):
     monkeypatch.setenv("PRECALL_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match=r"model\.safetensors.*The encoder `ngrams` needs no files\."):
+    with pytest.raises(ValueError, match=r"model\.safetensors.*The encoder `words` needs no files\."):
         load_encoder("minilm")

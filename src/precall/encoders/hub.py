@@ -121,7 +121,7 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
             f"encoder `{encoder}` needs the model {name}, which cannot be loaded from `{source}` ({reason}). Put its "
             f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`; in Python, their "
             "folder may also be passed as `weights=`. The encoder "
-            f"`{'ngrams' if encoder in ('minilm', 'gpt2-large') else 'efficientnet'}` needs no files."
+            f"`{'words' if encoder in ('minilm', 'gpt2-large') else 'efficientnet'}` needs no files."
         ) from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,29 @@ def identity() -> Encoder:
 def ngrams() -> Encoder:
     """Texts as hashed counts of their character n-grams: no network, weights or vocabulary; 1024 dimensions.
 
-    n-grams of 2 to 4 characters, also across word boundaries, are counted in 1024 buckets (Weinberger et al., 2009). A
-    hash determines the bucket and the sign of each n-gram. A count c is replaced by ±log(1 + |c|), so that frequent
-    words do not dominate, and the vector is scaled to unit length. The features capture spelling, words, their order
-    and style, and not meaning as a language model does.
+    The features capture spelling, words, their order and style, and not meaning.
     """
+    return Encoder("ngrams", "text", letters_protocol(BUCKETS), str, hashed_letters(BUCKETS))
+
+
+def letters_protocol(buckets: int) -> dict[str, Any]:
+    """What determines `hashed_letters`, besides the texts."""
     from sklearn import __version__
+
+    protocol = {"n-grams": list(NGRAMS), "buckets": buckets, "counts": "log(1 + |c|), signed"}
+    return protocol | {"scale": "unit length", "scikit-learn": __version__}
+
+
+def hashed_letters(buckets: int) -> Callable[[list[Any]], FeatureMatrix]:
+    """Counts of the n-grams of 2 to 4 characters of each text, also across word boundaries, at unit length.
+
+    A hash determines the bucket and the sign of each n-gram (Weinberger et al., 2009). A count c is replaced by
+    ±log(1 + |c|), so that frequent words do not dominate.
+    """
     from sklearn.feature_extraction.text import HashingVectorizer
     from sklearn.preprocessing import normalize
 
-    hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=BUCKETS, norm=None)
+    hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=buckets, norm=None)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # batches are filled with copies
@@ -47,6 +61,4 @@ def ngrams() -> Encoder:
         counts.data = np.copysign(np.array([math.log1p(size) for size in sizes])[which], counts.data)
         return np.asarray(normalize(counts).toarray(), dtype=np.float32)[[places[text] for text in texts]]
 
-    protocol = {"n-grams": list(NGRAMS), "buckets": BUCKETS, "counts": "log(1 + |c|), signed"}
-    protocol |= {"scale": "unit length", "scikit-learn": __version__}
-    return Encoder("ngrams", "text", protocol, str, forward)
+    return forward

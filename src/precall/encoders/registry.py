@@ -15,6 +15,7 @@ from precall.encoders import hub, networks, plain
 from precall.encoders.encoder import SLOTS, Encoder
 from precall.encoders.forms import FORMS
 from precall.encoders.table import table_encoder
+from precall.encoders.words import words
 from precall.plugins import loaded, plugins
 from precall.printing import shown
 from precall.samples import SampleSet, hashing
@@ -30,6 +31,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "dinov2": hub.dinov2,
     "clip": hub.clip,
     "pixels": plain.pixels,
+    "words": words,
     "minilm": hub.minilm,
     "gpt2-large": hub.gpt2_large,
     "ngrams": plain.ngrams,
@@ -37,9 +39,9 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "identity": plain.identity,
 }
 
-TEXTS = ("minilm", "gpt2-large", "ngrams")  # encoders of texts
-DEFAULTS: dict[str, str] = {"images": "efficientnet", "features": "identity", "table": "table", "text": "ngrams"}
-FORMER = "random-vgg"  # the default of images before `efficientnet`
+TEXTS = ("words", "minilm", "gpt2-large", "ngrams")  # encoders of texts
+DEFAULTS: dict[str, str] = {"images": "efficientnet", "features": "identity", "table": "table", "text": "words"}
+FORMER = {"images": "random-vgg", "text": "ngrams"}  # defaults of earlier versions
 PUBLISHED = {"images": "inception or dinov2", "text": "minilm or gpt2-large"}  # encoders of publications
 
 
@@ -53,7 +55,7 @@ def default_encoder(kind: Kind) -> str:
 
 def publication_hint(encoder: str | None) -> list[str]:
     """Which encoder to use for a publication in the place of a default, in one sentence; none for other encoders."""
-    better = {DEFAULTS[kind]: names for kind, names in PUBLISHED.items()} | {FORMER: PUBLISHED["images"]}
+    better = {defaults[kind]: names for kind, names in PUBLISHED.items() for defaults in (DEFAULTS, FORMER)}
     if encoder is None or encoder not in better:
         return []
     return [f"The encoder {encoder} decided. For a publication, use {better[encoder]}."]
