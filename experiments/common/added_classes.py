@@ -75,21 +75,39 @@ def read(spectrum: RatioSpectrum) -> Row:
     }
 
 
-def setting(of: Labelled, posterior: Array, real: int, fake: int, n: int, seed: int, metrics: tuple[str, ...]) -> Row:
-    """All curves of Q, the first `fake` classes, against P, the first `real`, at n samples on each side."""
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Features of n samples of P and of Q, and what is known of them: their classes, and the exact curve."""
+
+    real: Array
+    fake: Array
+    classes: tuple[int, int]
+    exact: RatioSpectrum
+    probabilities: Array | None
+
+
+def setting(of: Labelled, posterior: Array, real: int, fake: int, n: int, seed: int) -> Setting:
+    """Samples of Q, the first `fake` classes, and of P, the first `real`: n on each side."""
     order = np.random.default_rng(seed).permutation(len(of.labels))
     reals = first(of.labels, real, n, order)
     fakes = first(of.labels, fake, n, order[~np.isin(order, reals)])
-    found = assess(real=of.features[reals], fake=of.features[fakes], metrics=(*metrics, "fid"), seed=seed)
+    probabilities = None if of.probabilities is None else of.probabilities[fakes]
+    exact = oracle(posterior, real, fake)
+    return Setting(of.features[reals], of.features[fakes], (real, fake), exact, probabilities)
+
+
+def curves(of: Setting, seed: int, metrics: tuple[str, ...]) -> Row:
+    """All curves of a setting, FID and IS."""
+    found = assess(real=of.real, fake=of.fake, metrics=(*metrics, "fid"), seed=seed)
+    real, fake = of.classes
     row = {
         "classes": fake,
         "truth": {"precision": min(1.0, real / fake), "recall": min(1.0, fake / real)},
         "fid": found.scores["fid"].value,
-        "curves": {"exact": read(oracle(posterior, real, fake))}
-        | {name: read(found.spectra[name]) for name in metrics},
+        "curves": {"exact": read(of.exact)} | {name: read(found.spectra[name]) for name in metrics},
     }
     if of.probabilities is not None:
-        row["is"] = inception_score(of.probabilities[fakes]).value
+        row["is"] = inception_score(of.probabilities).value
     return row
 
 

@@ -17,13 +17,15 @@ Features = npt.NDArray[np.float32]
 
 FOLDS = 5
 PEAK = 1e-3  # learning rate
+HIDDEN = (512, 128)  # widths of a perceptron
 HALF = 512  # real features per batch, and as many fake ones, if there are so many
 
 
 def perceptron(d: int) -> nn.Module:
     """Two hidden layers with dropout."""
-    hidden = (nn.Linear(d, 512), nn.SiLU(), nn.Dropout(0.4), nn.Linear(512, 128), nn.SiLU(), nn.Dropout(0.4))
-    return nn.Sequential(nn.Dropout(0.2), *hidden, nn.Linear(128, 1))
+    a, b = HIDDEN
+    hidden = (nn.Linear(d, a), nn.SiLU(), nn.Dropout(0.4), nn.Linear(a, b), nn.SiLU(), nn.Dropout(0.4))
+    return nn.Sequential(nn.Dropout(0.2), *hidden, nn.Linear(b, 1))
 
 
 def fitted(net: nn.Module, real: Tensor, fake: Tensor, *, epochs: int) -> nn.Module:

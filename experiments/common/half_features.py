@@ -1,4 +1,8 @@
-"""Features of one half of a data set, by classifiers that are trained on the other half or by an encoder."""
+"""Features of one half of a data set, by classifiers that are trained on the other half or by an encoder.
+
+Inception is trained on neither half, so `pool` takes all images that are drawn from the whole data set, encodes each
+of them once, and keeps the features in a file.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +40,26 @@ def halves(options: Namespace, seed: int) -> Labelled:
     ]
     rest = scaled[cut:]
     own = np.concatenate([features(net, rest) for net in nets], 1) if options.features in NETWORKS else None
-    x = encoded(images[cut:].numpy(), options) if own is None else own
+    x = encoded(images[cut:].numpy(), options.device) if own is None else own
     return Labelled(x, labels[cut:], np.mean([probabilities(net, rest) for net in nets], axis=0))
 
 
-def encoded(images: np.ndarray, options: Namespace) -> Array:
-    """Features of the default encoder, or of a TorchScript network that is given."""
-    if options.features == "inception":
-        return np.asarray(Inception(options.inception)(images), dtype=float)
+def encoded(images: np.ndarray, device: str) -> Array:
+    """Features of the default encoder."""
     pixels = images.transpose(0, 2, 3, 1).repeat(3 // images.shape[1], axis=3)
-    return np.asarray(load_encoder(default_encoder("images"), device=options.device).encode(list(pixels)), dtype=float)
+    return np.asarray(load_encoder(default_encoder("images"), device=device).encode(list(pixels)), dtype=float)
+
+
+def pool(options: Namespace, real: int, fakes: int) -> Labelled:
+    """Inception features of as many images of each class as the samples of all seeds need if they share none."""
+    data, n = load_data(options.data, options.data_dir), options.n
+    labels = np.asarray(data.labels[: options.images], dtype=int)
+    used = [options.seeds * (n // real * (c < real) + n // (c + 1)) for c in range(fakes)]
+    rows = np.sort(np.concatenate([np.flatnonzero(labels == c)[:count] for c, count in enumerate(used)]))
+    if options.cache and options.cache.exists():
+        x = np.load(options.cache)
+    else:
+        x = Inception(options.inception)(data.samples[rows])
+        if options.cache:
+            np.save(options.cache, x)
+    return Labelled(np.asarray(x, dtype=float), labels[rows])

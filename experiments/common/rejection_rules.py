@@ -1,4 +1,4 @@
-"""Acceptance rules that lose to OBRS: plain rejection, and the logistic rule of discriminator rejection sampling."""
+"""Acceptance rules that lose to OBRS: plain rejection, the logistic rule of DRS, and that of Metropolis chains."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precall.theory import checks
-from precall.theory.acceptance import AcceptanceRule, ClippedRule, clipped_rule, ratio_cells, with_rate
-from precall.theory.arrays import Array
+from precall.theory.acceptance import AcceptanceRule, ClippedRule, checked_ratios, clipped_rule, ratio_cells, with_rate
+from precall.theory.arrays import Array, is_tensor, to_numpy
 from precall.theory.elementwise import Number, functions
 
 if TYPE_CHECKING:
@@ -129,3 +129,28 @@ def _logistic_slope(r: Array, w: Array, rate: float, low: float) -> float:
     if math.isinf(low) or excess(low) >= 0:
         return low
     return float(brentq(excess, low, high, xtol=1e-13, rtol=1e-15)) if excess(high) > 0 else high
+
+
+def metropolis(*, current: Ratios, proposed: Ratios) -> Array | torch.Tensor:
+    """Acceptance probability of the independence sampler, `min(1, r(proposed) / r(current))`, which leaves P invariant.
+
+    `current` is the ratio of the current state of the chain, not of the last proposal; the shapes broadcast. A chain at
+    ratio 0 always moves.
+
+    Example:
+        >>> metropolis(current=[2.0, 0.5], proposed=1.0).tolist()
+        [0.5, 1.0]
+
+    References:
+        Verine (2024), eq. 6.8 (docs/errata.md, VER-54); Turner et al. (2019), MH-GAN.
+    """
+    now, new = checked_ratios(current), checked_ratios(proposed)
+    if is_tensor(now) and is_tensor(new):
+        return _metropolis(now, new)
+    return _metropolis(to_numpy(now), to_numpy(new))
+
+
+def _metropolis(now: Number, new: Number) -> Number:
+    xp = functions(now)
+    ratio = new / xp.where(now > 0, now, 1.0)  # min(1, r'/r), Verine (2024), eq. 6.8
+    return xp.where((now > 0) & (ratio < 1), ratio, 1.0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from experiments.common.rejection_rules import LogisticRule, drs, rejection
+from experiments.common.rejection_rules import LogisticRule, drs, metropolis, rejection
 from precall.improve.calibration import warn_if_concentrated
 from precall.improve.interfaces import LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.latent import LatentGenerator
@@ -22,7 +22,7 @@ from precall.improve.rejection import RejectionSampler
 from precall.improve.sampling import Sampler, SamplingError, Source, taken
 from precall.networks import evaluating
 from precall.theory import checks
-from precall.theory.acceptance import ClippedRule, metropolis
+from precall.theory.acceptance import ClippedRule
 from precall.theory.arrays import Array, Flags, Index, is_tensor
 from precall.theory.divergences import divergence
 

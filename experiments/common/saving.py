@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DPI = 90
+
 
 def save(
     out: Path | None,
@@ -42,5 +44,5 @@ def _small_png(figure: Figure, path: Path) -> None:
     from PIL import Image
 
     drawn = BytesIO()
-    figure.savefig(drawn, dpi=90)
+    figure.savefig(drawn, dpi=DPI)
     Image.open(drawn).convert("RGB").quantize(64).save(path, optimize=True)

@@ -368,7 +368,7 @@ def made_stages(study: Study, options: argparse.Namespace) -> list[Stage]:
 
 def sized(options: argparse.Namespace) -> tuple[Size, int]:
     """Size of the networks, and steps of the base."""
-    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
+    size, steps = (replace(SMOKE, n=64, draws=200), 10) if options.smoke else SIZES[options.data]
     steps, tune_steps = options.steps or (steps, size.tune_steps)
     return replace(size, tune_steps=tune_steps), steps
 

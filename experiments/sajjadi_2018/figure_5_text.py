@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
-from experiments.common.added_classes import Labelled, errors, posteriors, setting
+from experiments.common.added_classes import Labelled, curves, errors, posteriors, setting
 from experiments.common.arguments import parser
 from experiments.common.newsgroups import body, read_posts
 from experiments.common.parallel import each
@@ -51,7 +51,8 @@ def compute(archive: Path, *, smoke: bool, jobs: int) -> Row:
     posts = Labelled(*features(archive, seed=0))
     truth, n = posteriors(posts), 200 if smoke else 2000
     metrics, topics = (METRICS[:1], TOPICS[3::2]) if smoke else (METRICS, TOPICS)
-    rows = list(each(setting, [(posts, truth, 20, count, n, 0, metrics) for count in topics], jobs=jobs))
+    cases = [(setting(posts, truth, 20, count, n, 0), 0, metrics) for count in topics]
+    rows = list(each(curves, cases, jobs=jobs))
     table = {name: {"share": errors(rows, name), "exact": errors(rows, name, "exact")} for name in rows[0]["curves"]}
     return {"n": n, "accuracy": (truth.argmax(1) == posts.labels).mean(), "errors": table, "rows": rows}
 

@@ -150,7 +150,8 @@ class Inception:
 
     def __init__(self, path: str) -> None:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.network: Callable[..., Any] = torch.jit.load(path, map_location=self.device).float().eval()
+        network = torch.jit.load(path, map_location=self.device).float().eval()
+        self.network: Callable[..., Any] = network.to(memory_format=torch.channels_last)
 
     @torch.no_grad()
     def __call__(self, images: Pixels) -> Features:
@@ -159,7 +160,9 @@ class Inception:
     def _batch(self, images: Pixels) -> Features:
         x = torch.as_tensor(images).to(self.device).float().expand(-1, 3, -1, -1) / 127.5 - 1  # grey: three times
         x = torch.nn.functional.interpolate(x, size=(299, 299), mode="bilinear", align_corners=False)
-        return np.asarray(self.network(x).float().cpu().numpy())
+        with torch.jit.optimized_execution(False):  # compiling the graph takes longer than a few thousand images
+            features = self.network(x.to(memory_format=torch.channels_last))
+        return np.asarray(features.float().cpu().numpy())
 
 
 class Scorer:

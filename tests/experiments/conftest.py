@@ -21,13 +21,21 @@ def run(run_module, tmp_path, monkeypatch):
     return lambda module, *words: run_module(f"experiments.{module}", *words)
 
 
+@pytest.fixture(autouse=True)
+def small_pictures(monkeypatch):
+    """Figures with a quarter of the pixels: their texts and lines are laid out and drawn all the same."""
+    monkeypatch.setattr("experiments.common.saving.DPI", 45)
+
+
 @pytest.fixture
 def small_steps(monkeypatch):
-    """Two folds instead of five for the classifiers of a density ratio, and few draws for the statistics of a GAN.
+    """Two folds and narrow networks for the classifiers of a density ratio, few draws for the statistics of a GAN.
 
     These took most of the time of the runs that need them.
     """
     from experiments.common import feature_ratio, gan
 
     monkeypatch.setattr(feature_ratio, "FOLDS", 2)
-    monkeypatch.setitem(gan.standing.__wrapped__.__kwdefaults__, "batches", 2)
+    monkeypatch.setattr(feature_ratio, "HIDDEN", (16, 8))
+    for name, few in {"batches": 2, "batch": 60}.items():
+        monkeypatch.setitem(gan.standing.__wrapped__.__kwdefaults__, name, few)

@@ -17,6 +17,7 @@ PLAN = ["base", "real-0.5", "rejection-3", "base weak:2", "base surplus-10:1.5 f
 PLAN += ["base surplus-10:1.5 reject:2", "base free:2 reject:2", "base free:2 reject:4"]
 
 
+@pytest.mark.usefixtures("small_steps")
 def test_smoke(run, tmp_path):
     (tmp_path / "plan").write_text("".join(f"3 {name}\n" for name in PLAN))
     words = ("--smoke", "--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path)
@@ -25,8 +26,8 @@ def test_smoke(run, tmp_path):
     assert [(row["seed"], row["setting"]) for row in rows] == [(3, name) for name in PLAN]
     assert all(0 <= row["recall"] <= 1 and 0 <= row["linear"]["alpha(1)"] <= 1 for row in rows)
     assert all(name in printed for name in PLAN)
-    sizes = {"draws.npz": 200, "draws base surplus-10:1.5.npz": 105, "draws base free:2.npz": 210}
-    for name, size in sizes.items():  # 50 images are scored
+    sizes = {"draws.npz": 200, "draws base surplus-10:1.5.npz": 134, "draws base free:2.npz": 269}
+    for name, size in sizes.items():  # at most 64 images are scored, at least 50
         with np.load(tmp_path / "work" / "seed-3" / name) as draws:
             assert len(draws["log_fake"]) == len(draws["features"]) == size
     trained = sorted(path.stem for path in (tmp_path / "work" / "seed-3").glob("*.pt"))
