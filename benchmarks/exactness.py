@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,8 +89,8 @@ def brute_force(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
     radii_real, radii_fake = (order.values[:, [k - 1 for k in K]] for order in (orders[0], orders[3]))
     in_real, in_fake = between[..., None] <= radii_real[:, None], between[..., None] <= radii_fake
     found = {
-        "radii_real": radii_real.sqrt(),
-        "radii_fake": radii_fake.sqrt(),
+        "radii_real": root(radii_real),
+        "radii_fake": root(radii_fake),
         "fakes_in_ball": in_real.sum(1),
         "balls_over_fake": in_real.sum(0),
         "reals_in_ball": in_fake.sum(0),
@@ -97,16 +98,22 @@ def brute_force(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
         "realisms": torch.stack([realism(between, column) for column in radii_real.T], 1),
     }
     for name, order in zip(("real_to_real", "real_to_fake", "fake_to_real", "fake_to_fake"), orders, strict=True):
-        found |= {name: order.indices, f"{name} distance": order.values.sqrt()}
+        found |= {name: order.indices, f"{name} distance": root(order.values)}
     return found
 
 
 def realism(between: Tensor, radii: Tensor) -> Tensor:
     """Largest rad/d of each fake over the balls with at most the median radius; NumPy's median, as in the sweep."""
-    lengths = radii.sqrt().sort().values
-    kept = radii.sqrt() <= (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2
+    lengths = root(radii)
+    kept = lengths <= float(np.median(lengths.cpu().numpy()))
     radii, between = radii[kept, None], between[kept]
-    return torch.where((radii == 0) & (between == 0), 1.0, between / radii).amin(0).sqrt().reciprocal()
+    nearest = torch.where((radii == 0) & (between == 0), 1.0, between / radii).amin(0)
+    return root(nearest).reciprocal()
+
+
+def root(squared: Tensor) -> Tensor:
+    """The nearest float64 to each root. On x86-64 the last bit of torch may be too small."""
+    return torch.from_numpy(np.sqrt(squared.cpu().numpy())).to(squared.device)
 
 
 def different(found: Neighborhoods, expected: dict[str, Tensor]) -> list[str]:

@@ -9,6 +9,8 @@ Parts:
   the right kinds, and honest if it says less: `differs`, or `cannot tell`.
 - laws: 300 random pairs of laws. The default road with five seeds and a merged sketch answer for all of them; other
   roads for every sixth. `contradictions` are the rules that answers about the same samples must obey.
+- groups: 100 models that are the data, with a group of 5 to 50 %. No gap between the group and the rest may exceed
+  chance in more than 5 % of them, whatever estimator the curves come from.
 
 The roads: "default", "quick", "reference" (`Reference.assess`), "sketch" (three sketches, merged) and "shards".
 """
@@ -36,11 +38,13 @@ from precall.metrics.scores.verdict import Kind
 from precall.theory.arrays import Array
 
 Rng = np.random.Generator
-PARTS = ("cases", "laws")
+PARTS = ("cases", "laws", "groups")
 METRICS = ("auto", "copies", "c2st")
 QUICK = ("auto_quick", "copies", "c2st")
 ROADS = ("default", "quick", "reference", "sketch", "shards")
-LAWS, SEEDS = 300, 5
+CURVES = ("auto", "cover", "clusters")  # estimators whose gaps between groups are compared
+LAWS, SEEDS, GROUPED = 300, 5, 100
+SHARES, IN_GROUPS = (0.05, 0.1, 0.2, 0.3, 0.5), 1000  # share of the smaller group; samples of each set
 FIRST_LAW = 300  # rules were made on smaller numbers
 HONEST = {Kind.DIFFERS, Kind.CANNOT_TELL}  # kinds that say less than others; who says less does not contradict
 SHOWN = ("area", "tv", "missed", "invented", "copies", "memorized")
@@ -411,6 +415,32 @@ def law(number: int) -> tuple[str, Array, Array]:
     return f"{family}, {change}, n={n}, d={d}", real, rng.permutation(fake)
 
 
+# ----------------------------------------------------------------------------------------------------------- the groups
+
+
+def grouped(number: int) -> tuple[str, Array, Array, Any]:
+    """A law with its name, two samples of it, and the labels of both: one group is smaller."""
+    rng, share = np.random.default_rng([8, number]), SHARES[number // len(BASES) % len(SHARES)]
+    family, d = BASES[number % len(BASES)], round(np.exp(rng.uniform(0, np.log(32))))
+    real, fake = (base(family, IN_GROUPS, d, rng, np.random.default_rng(number)) for _ in range(2))
+    labels = np.where(np.arange(IN_GROUPS) < share * IN_GROUPS, "few", "rest")
+    return f"{family}, {share:.0%}, d={d}", real, fake, labels
+
+
+def gaps(number: int, metric: str) -> Row:
+    """The gaps between the groups: value and lower end, which is above 0 if the gap is said to exceed chance."""
+    _, real, fake, labels = grouped(number)
+    found = assess(real=real, fake=fake, metrics=(metric,), groups={"real": labels, "fake": labels}).fairness
+    assert found is not None
+    parts = {"precision": found.precision, "recall": found.recall}
+    ends = {name: None if one.interval is None else round(one.interval.low, 5) for name, one in parts.items()}
+    return {name: [round(one.value, 5), ends[name]] for name, one in parts.items()}
+
+
+def within_chance(row: Row) -> bool:
+    return all(low is not None and low <= 0 for _, low in (row["precision"], row["recall"]))
+
+
 # ------------------------------------------------------------------------------------------------------------ the tasks
 
 
@@ -427,6 +457,9 @@ class Task:
 def measured(task: Task) -> list[Row]:
     """The answer to one question."""
     start = time.process_time()
+    if task.part == "groups":
+        found_gaps = gaps(int(task.name), task.road)
+        return [{**asdict(task), **found_gaps, "seconds": round(time.process_time() - start, 2)}]
     if task.part == "laws":
         _, real, fake = law(int(task.name))
         found, more = answer(task.road, real, fake, seed=task.seed), {}
@@ -456,23 +489,28 @@ def tasks_of(parts: Sequence[str], laws: int) -> list[Task]:
         asked = [(name, road, s) for s in range(SEEDS) for name, one in CASES.items() for road in one.roads]
         tasks += [Task("cases", *at) for at in asked if at[1] == "default" or at[2] < 2]
     more = [Task("laws", str(k), "default", seed) for seed in range(1, SEEDS) for k in asked_laws]
-    return tasks + (more if "laws" in parts else [])
+    groups = [Task("groups", str(k), metric, 0) for metric in CURVES for k in range(GROUPED)]
+    return tasks + (more if "laws" in parts else []) + (groups if "groups" in parts else [])
 
 
 # ---------------------------------------------------------------------------------------------------------- the summary
 
 
 def summary(rows: Sequence[Row]) -> Row:
-    """How many cases are right, honest or wrong, and which laws have contradictions."""
-    cases, laws = defaultdict(list), defaultdict(list)
+    """How many cases are right, honest or wrong, which laws have contradictions, and which gaps are within chance."""
+    cases, laws, groups = defaultdict(list), defaultdict(list), defaultdict(list)
     for row in rows:
-        (cases if row["part"] == "cases" else laws)[row["name"]].append(row)
+        if row["part"] == "groups":
+            groups[row["road"]].append(within_chance(row))
+        else:
+            (cases if row["part"] == "cases" else laws)[row["name"]].append(row)
     of_cases = [_case_row(name, mine) for name, mine in cases.items()]
     found = {name: contradictions(mine) for name, mine in laws.items()}
     faults = [
         {"law": law(int(name))[0], "number": int(name), "faults": faults} for name, faults in found.items() if faults
     ]
-    return {"cases": of_cases, "laws": len(laws), "answers": len(rows), "contradictions": faults}
+    of_groups = {name: [sum(mine), len(mine)] for name, mine in groups.items()}
+    return {"cases": of_cases, "laws": len(laws), "answers": len(rows), "contradictions": faults, "groups": of_groups}
 
 
 def _case_row(name: str, rows: Sequence[Row]) -> Row:
@@ -488,10 +526,13 @@ def _case_row(name: str, rows: Sequence[Row]) -> Row:
 
 
 def markdown(found: Row) -> str:
-    """The table of the cases, and the laws with contradictions."""
+    """The table of the cases, the laws with contradictions, and the table of the groups."""
     lines = head("case", "truth", "answers", "right", "wrong", "contradictions")
     lines += [line(*list(row.values())[:6]) for row in found["cases"]]
     lines += ["", f"{len(found['contradictions'])} of {found['laws']} laws have contradictory answers.", ""]
+    if found["groups"]:
+        lines += [*head("curve", "equal groups", "gaps within chance")]
+        lines += [line(name, runs, within) for name, (within, runs) in found["groups"].items()] + [""]
     return "\n".join(lines)
 
 
