@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 import precall
-from precall.encoders import networks
+from precall.encoders import networks, words
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -50,7 +50,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(archives):
     assert names == source
     assert {"precall/py.typed", "precall/report/page.html", "precall/report/page.css"} <= names
     pretrained = "precall/encoders/pretrained"
-    assert {f"{pretrained}/{name}" for name in ("efficientnet-lite0.safetensors", "LICENSE", "NOTICE")} <= names
+    assert {
+        f"{pretrained}/{name}"
+        for name in ("efficientnet-lite0.safetensors", "wordpieces.safetensors", "LICENSE", "NOTICE")
+    } <= names
 
 
 def test_the_wheel_declares_version_dependencies_and_command(archives):
@@ -70,7 +73,8 @@ def test_the_sdist_is_small_and_has_no_tests_or_results(archives):
         folders = {name.split("/")[1] for name in sdist.getnames()}
     assert {"src", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"} <= folders
     assert not folders & {"tests", "experiments", "benchmarks", "docs", ".venv"}
-    assert archives[0].stat().st_size < 2e6 + networks.EFFICIENTNET.stat().st_size
+    weights = networks.EFFICIENTNET, words.PIECES
+    assert archives[0].stat().st_size < 2e6 + sum(path.stat().st_size for path in weights)
 
 
 # ------------------------------------------------------------------------------------------------------------- version

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from precall.lazy import lazily
+from precall.lazy import homes, lazily
 
 __version__ = "0.1.0"
 
@@ -32,19 +32,16 @@ if TYPE_CHECKING:
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
 _ROOMS = ("encoders", "improve", "metrics", "samples", "theory", "tune")
-_HOME = {
-    "Assessment": "metrics.scores.results",
-    "Comparison": "metrics.scores.results",
-    "Divergence": "theory.divergences",
-    "RatioSpectrum": "theory.spectrum",
-    "Reference": "metrics.assessing.assessment",
-    "Sketch": "metrics.scale.sketch",
-    "Tradeoff": "metrics.protocols.tradeoff",
-    "assess": "metrics.assessing.assessment",
-    "load": "report.folder",
-    "merge_sketches": "metrics.scale.sketch",
-    "tradeoff": "metrics.assessing.assessment",
+_MODULES = {
+    "metrics.assessing.assessment": "Reference assess tradeoff",
+    "metrics.protocols.tradeoff": "Tradeoff",
+    "metrics.scale.sketch": "Sketch merge_sketches",
+    "metrics.scores.results": "Assessment Comparison",
+    "report.folder": "load",
+    "theory.divergences": "Divergence",
+    "theory.spectrum": "RatioSpectrum",
 }
+_HOME = homes(_MODULES)
 _load, _ = lazily(__name__, _HOME)
 
 __all__ = [*_HOME, *_ROOMS, "__version__"]

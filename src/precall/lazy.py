@@ -11,6 +11,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 
+def homes(modules: Mapping[str, str]) -> dict[str, str]:
+    """Public name → module, from the names that each module defines, separated by spaces."""
+    return {name: module for module, names in modules.items() for name in names.split()}
+
+
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a package whose names are loaded on first use.
 
@@ -36,7 +41,6 @@ class LazyModule(ModuleType):
     """A module that is imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        """The name in the module itself."""
         return getattr(import_module(self.__name__), name)
 
 

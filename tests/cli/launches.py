@@ -5,6 +5,7 @@ python launches.py OUT: each run has a folder in OUT, with its exit status and w
 
 import multiprocessing
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -16,14 +17,34 @@ import lightning.fabric  # noqa: F401
 import numpy as np
 import torch
 
+from precall import devices
 from precall.cli import app
+from precall.tune import processes as of_tune
 
 WITHOUT_END = ("--data", "8-gaussians", "--steps", 100_000)
 SHORT = ("--data", "points.npy", "--steps", 3, "--model", "mlp", "--batch-size", 8)
 
 
-def command(said, largest, words):
+class Fork(multiprocessing.context.ForkProcess):
+    """A helping process without the imports of a new interpreter; its arguments are pickled as if it were one."""
+
+    def __init__(self, *, target, args, daemon):
+        pipe, *others = args
+        super().__init__(target=target, args=(pipe, *pickle.loads(pickle.dumps(others))), daemon=daemon)
+
+    def run(self):
+        devices._ran_in = None  # its parent may have run a network: with one thread it has none to wait for
+        super().run()
+
+
+class Forks(multiprocessing.context.ForkContext):
+    Process = Fork
+
+
+def command(said, largest, spawned, words):
     """Run `precall tune`; no file may become larger than `largest` bytes."""
+    if not spawned:
+        of_tune.get_context = lambda method: Forks()
     os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 2)
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
@@ -33,19 +54,22 @@ def command(said, largest, words):
 def others_of(process):
     """The processes that help in the training of this one."""
     pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(pid) for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [int(pid) for pid in pids if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def alive(pid):
     return Path(f"/proc/{pid}").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text()
 
 
-def launch(name, words, *, largest=None, number=None, to=lambda process: [process.pid]):
-    """Run `precall tune`, and send a signal to it, or to processes of it, when it trains."""
+def launch(name, words, *, largest=None, spawned=False, number=None, to=lambda process: [process.pid]):
+    """Run `precall tune`, and send a signal to it, or to processes of it, when it trains.
+
+    Helping processes are new interpreters if `spawned`, as those of users are; each then imports for seven seconds.
+    """
     place = Path(name)
     place.mkdir(exist_ok=True)  # a run that is resumed has one
-    given = (*words, "--device", "cpu", "--out", place / "run")
-    process = multiprocessing.get_context("fork").Process(target=command, args=(place / "said", largest, given))
+    given = place / "said", largest, spawned, (*words, "--device", "cpu", "--out", place / "run")
+    process = multiprocessing.get_context("fork").Process(target=command, args=given)
     process.start()
     if number is not None:
         while not (place / "run" / "log.csv").exists() and process.is_alive():
@@ -65,7 +89,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         launch(number.name, WITHOUT_END, number=number)
     for processes in (1, 2):
-        launch(f"shared by {processes}", (*SHORT, "--processes", processes))
+        launch(f"shared by {processes}", (*SHORT, "--processes", processes), spawned=True)
         launch(f"dial of {processes}", (*SHORT, "--lam", 0.1, "--lam", 10, "--processes", processes))
     for processes in (1, 2):
         shutil.copytree("shared by 1", f"resumed by {processes}")

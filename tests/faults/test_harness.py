@@ -51,7 +51,7 @@ def test_a_valid_checksum_hides_damage_from_the_format(tmp_path):
 HARM = {
     "exception": lambda rng: {}["missing"],
     "message": lambda rng: _raise(ValueError("")),
-    "memory": lambda rng: np.ones(3 << 27),
+    "memory": lambda rng: np.ones(3 << 24),  # 1.5 times the limit below
     "crash": lambda rng: os.kill(os.getpid(), signal.SIGKILL),
     "slow": lambda rng: _busy(),
     "refused": lambda rng: _raise(ValueError("no")),
@@ -84,6 +84,8 @@ def victim(folder, read, **options):
 def test_every_kind_of_harm_is_named(kind, monkeypatch):
     if kind == "slow":
         monkeypatch.setattr(inputs, "CPU_LIMIT", 1.0)
+    if kind == "memory":  # to fill 2 GB takes seconds
+        monkeypatch.setattr(inputs, "MEMORY_LIMIT", 1 << 28)
     tally = Reader("reader", lambda folder: victim(folder, HARM[kind]), seed=0).run(0, 2)
     assert tally.tried == tally.next == 2
     assert tally.outcomes[kind] >= 1

@@ -78,7 +78,7 @@ def forged(path, what):
 
 
 def evil_reference(name=NAME):
-    Reference.fit(TEXTS, encoder="ngrams").save("evil.precall")
+    Reference.fit(TEXTS, encoder="words").save("evil.precall")
     with zipfile.ZipFile("evil.precall") as archive:
         about = json.loads(archive.read(REFERENCE.head))
     sealed("evil.precall", REFERENCE, changed(about, ("protocol", "encoder"), name))
@@ -89,7 +89,7 @@ def not_imported():
 
 
 def read_reference(run):
-    Reference.fit(TEXTS, encoder="ngrams").save("evil.precall")
+    Reference.fit(TEXTS, encoder="words").save("evil.precall")
     for _ in forged("evil.precall", REFERENCE):
         with suppress(ValueError):
             Reference.load("evil.precall").assess(TEXTS, metrics=("fid",))

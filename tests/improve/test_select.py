@@ -245,7 +245,7 @@ def test_texts_and_their_positions(tmp_path, monkeypatch):
     real = [sentence() for _ in range(120)]
     fake = [sentence() if i % 2 else "zz qq " + sentence().upper() for i in range(120)]
     found = select(real=real, fake=fake, budget=2, estimator=QUICK)
-    assert found.protocol["fake"]["encoder"] == "ngrams"
+    assert found.protocol["fake"]["encoder"] == "words"
     assert (found.indices % 2).mean() > 0.9
 
 

@@ -10,7 +10,12 @@ import precall
 from precall.metrics.assessing.assessment import Reference
 from precall.metrics.classifiers.estimators import classify
 from precall.metrics.inputs.sides import side
-from precall.metrics.tables.category_levels import category_codes, category_notices, pooled_notices, with_shared_levels
+from precall.metrics.tables.category_levels import (
+    category_notices,
+    named_category_codes,
+    pooled_notices,
+    with_shared_levels,
+)
 from precall.metrics.tables.column_drift import column_drift
 from precall.samples.arrays import Positions
 from precall.samples.columns import TableChoice
@@ -102,9 +107,8 @@ def test_equal_distributions_of_many_categories_are_not_told_apart(kind, n, m):
 
 
 def _drift(real, fake):
-    return column_drift(
-        real=real.features, fake=fake.features, columns=real.table["columns"], levels=category_codes(real, fake)
-    )
+    levels = {name: codes for name, (codes, _) in named_category_codes(real, fake).items()}
+    return column_drift(real=real.features, fake=fake.features, columns=real.table["columns"], levels=levels)
 
 
 def test_features_do_not_depend_on_the_side_of_a_row():

@@ -423,6 +423,16 @@ def test_calibration_finds_the_ratio_and_grows_with_the_score(calibrate):
     assert np.all(np.diff(log_ratio[one[np.argsort(x[one])]]) >= 0)
 
 
+def test_samples_calibrated_together_are_calibrated_as_if_alone():
+    """They differ in size, in ties and in the number of steps that their fits take."""
+    rng, samples = np.random.default_rng(0), []
+    for n, digits in ((3000, 6), (90, 6), (400, 0)):
+        real = np.arange(n) < n // 3
+        samples.append(((rng.normal(size=n) + 2 * real).round(digits), real, spread(real, 3, rng)))
+    for one, together in zip(samples, calibration.smooth_calibrations(samples), strict=True):
+        np.testing.assert_allclose(together, calibration.calibrated_smoothly(*one), rtol=1e-9, atol=1e-12)
+
+
 def test_calibration_does_not_use_a_samples_own_label():
     rng = np.random.default_rng(0)
     real = np.arange(400) < 200
@@ -430,8 +440,8 @@ def test_calibration_does_not_use_a_samples_own_label():
     fold = spread(real, 4, rng)
     other = real.copy()
     other[fold == 2] = ~other[fold == 2]
-    steps = partial(calibration._of_blocks, few_blocks)
-    for calibrate in (calibration.calibrated, lambda *a: calibration._piecewise(*a)[1], steps, stacking_of):
+    steps = partial(calibration.calibrated, few=True)
+    for calibrate in (calibration.calibrated, lambda *a: calibration._piecewise([a])[1][0], steps, stacking_of):
         before, after = calibrate(x, real, fold), calibrate(x, other, fold)
         assert np.array_equal(before[fold == 2], after[fold == 2])
         assert not np.array_equal(before[fold != 2], after[fold != 2])
@@ -447,7 +457,8 @@ def test_few_blocks_are_isotonic_blocks_put_together(pair):
     rng = np.random.default_rng(0)
     p, q = (m / m.sum() for m in map(np.asarray, pair))
     real, fake = rng.choice(len(p), 300, p=p).astype(float), rng.choice(len(q), 200, p=q).astype(float)
-    few, all_of_them = few_blocks(real=real, fake=fake), score_blocks(real=real, fake=fake)
+    all_of_them = score_blocks(real=real, fake=fake)
+    few = few_blocks(all_of_them, len(real), len(fake))
     assert set(few.edges) <= set(all_of_them.edges)
     assert (few.p.sum(), few.q.sum()) == (pytest.approx(1.0), pytest.approx(1.0))
     assert np.all(np.diff(few.p / (few.p + few.q)) > 0)
@@ -467,7 +478,7 @@ def test_the_curve_is_read_from_a_line_or_from_steps_or_from_nothing():
     def sparing(scores, real):
         fold = spread(real, 5, rng)
         smooth, line = calibration.calibrated_smoothly(scores, real, fold)
-        assert np.array_equal(line, calibration._piecewise(scores, real, fold)[0])
+        assert np.array_equal(line, calibration._piecewise([(scores, real, fold)])[0][0])
         return *calibration.calibrated_sparingly(scores, real, fold, smooth, line), smooth, line
 
     scores, real = stepped(rng, 3000, 1000)
@@ -739,9 +750,9 @@ def test_an_estimate_above_its_certificate_is_lowered_and_its_intervals_reach_th
     assert curve.total_variation == pytest.approx(1 - band.alpha(1.0), abs=0.02)  # the band is not concave
     scores = held_out.HeldOutScores(s, real, np.arange(400) % 5, np.tile(s, (3, 1)), 0.3, 0.8)
     values, drawn = read(curve), scores.resampled(seed=0)
-    kept, failed = (scores.intervals(values, drawn, failed=one)["tv"] for one in (False, True))
-    assert failed.high == 1.0 > kept.high
-    assert failed.low == kept.low > 0
+    failed = scores.intervals(values, drawn, failed=True)["tv"]
+    assert failed.high == 1.0
+    assert 0 < failed.low < values["tv"]  # draws are not lowered, so their distance from the estimate says nothing
 
 
 def test_no_interval_is_shorter_than_that_of_a_share_of_the_samples():
@@ -750,6 +761,55 @@ def test_no_interval_is_shorter_than_that_of_a_share_of_the_samples():
     values = dict.fromkeys((info.name for info in READ), 0.5)
     interval = scores.intervals(values, scores.resampled(seed=0))["tv"]
     assert interval.high - interval.low > 2 * 1.96 * np.sqrt(0.25 / 100)
+
+
+def held_out_scores(shift, n=200, seed=0):
+    """Scores of n samples of each set, of which those of the reals are larger by a shift, and three inner models."""
+    rng = np.random.default_rng(seed)
+    real = np.repeat([True, False], n)
+    s = 0.3 * (rng.normal(size=(4, 2 * n)) + shift * real)
+    return held_out.HeldOutScores(s[0], real, np.arange(2 * n) % 5, s[1:], 0.3, 0.8)
+
+
+def test_an_interval_contains_what_was_shrunk():
+    """An unclear difference is shrunk towards none. Its resamples, which are not, show how large it may be."""
+    scores = held_out_scores(0.12)
+    values, drawn = read(scores.spectrum()), scores.resampled(seed=0)
+    hidden = np.mean([one["tv"] for one in drawn]) - values["tv"]
+    centred = [shifted(one, values, drawn) for one in drawn]
+    reached, without = (scores.intervals(values, made)["tv"].high for made in (drawn, centred))
+    assert hidden > 0.03
+    assert reached > without + hidden / 2
+
+
+def shifted(one, values, drawn):
+    """A draw of the same spread whose mean over all draws is the estimate."""
+    return {name: value - np.mean([other[name] for other in drawn]) + values[name] for name, value in one.items()}
+
+
+def test_training_varies_though_the_difference_is_shrunk_to_none():
+    scores = held_out_scores(0.0)
+    assert scores.log_ratios()[1].std() == 0
+    assert dict(zip((info.name for info in READ), scores.inner_variances, strict=True))["tv"] > 0
+
+
+def test_where_nothing_is_missed_a_third_sample_of_the_model_would_hide_it():
+    """One fake counts as three reals at λ = 3: three unseen fakes in n may hide 9/n of the data."""
+    scores = held_out_scores(0.0)
+    nothing = {info.name: info.high if info.better == "higher" else info.low for info in READ}
+    found = scores.intervals(nothing, [nothing] * held_out.BOOTSTRAPS)
+    assert found["missed"].high == pytest.approx(9 / 200)
+    assert found["share at 4"].low == pytest.approx(1 - 9 / 200)
+    assert found["share at 1"].low >= 1 - 9 / 200
+
+
+def test_the_curve_is_that_of_the_rows_that_count():
+    """Repeated rows were left out of intervals and tests, but counted in the curve, which lay beyond its interval."""
+    rng = np.random.default_rng(3)
+    fake = np.repeat(rng.normal(1.0, 1.0, size=(50, 2)), 3, axis=0)
+    found = classify("auto_quick", real=rng.normal(size=(150, 2)), fake=fake)
+    assert found.settings["repeats_left_out"] == 100
+    assert read(found.spectrum) == pytest.approx(read(certified(found.held_out.spectrum(), found.certificate)))
 
 
 def test_dependence_of_many_columns_is_seen():

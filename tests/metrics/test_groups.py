@@ -199,23 +199,25 @@ def test_bad_input_raises_one_clear_sentence(call, sentence):
 # ------------------------------------------------------------------------------------------------- gaps and chance
 
 
-def gap_of(seed, change=1.0, share=0.25):
+def gap_of(seed, change=1.0, share=0.25, metric="clusters"):
     """The gaps between a group and the rest; `change` is the scale of the model in that group."""
     rng = np.random.default_rng(seed)
     labels = np.where(np.arange(600) < 600 * share, "few", "many")
     real, fake = rng.normal(size=(2, 600, 3))
     fake[labels == "few"] *= change
-    return assess(real=real, fake=fake, metrics=("clusters",), groups={"real": labels, "fake": labels}).fairness
+    return assess(real=real, fake=fake, metrics=(metric,), groups={"real": labels, "fake": labels}).fairness
 
 
-def test_equal_groups_have_no_clear_gap():
-    found = [gap_of(seed) for seed in range(12)]
-    assert all(gap.precision.value > 0 for gap in found)
+@pytest.mark.parametrize("metric", ["clusters", "cover"])
+def test_equal_groups_have_no_clear_gap(metric):
+    found = [gap_of(seed, metric=metric) for seed in range(12)]
+    assert all(gap.precision.value > 0 and gap.precision.interval is not None for gap in found)
     assert sum(gap.precision.clear or gap.recall.clear for gap in found) <= 1
 
 
-def test_a_group_that_is_represented_badly_has_a_clear_gap():
-    found = gap_of(0, change=0.3)
+@pytest.mark.parametrize("metric", ["clusters", "cover"])
+def test_a_group_that_is_represented_badly_has_a_clear_gap(metric):
+    found = gap_of(0, change=0.3, metric=metric)
     assert found.recall.clear
     assert (found.recall.better, found.recall.worse) == ("many", "few")
     assert found.recall.interval.low < found.recall.value < found.recall.interval.high

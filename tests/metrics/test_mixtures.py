@@ -11,7 +11,7 @@ from precall.metrics.members.gaussians import (
     FLOOR,
     PER_COMPONENT,
     STEPS,
-    fitted_mixture,
+    fitted_mixtures,
     log_densities,
     mixture_weights,
 )
@@ -36,21 +36,25 @@ def test_a_mixture_is_that_of_scikit_learn(n, d):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it need not converge
         theirs.fit(x)
-    log_weights, components = fitted_mixture(torch.from_numpy(x), 6, 3)
+    larger = torch.from_numpy(clumps(2 * n, d, 2))
+    (log_weights, components), _ = fitted_mixtures([torch.from_numpy(x), larger], 6, 3)
     ours = (log_densities(components, torch.from_numpy(at)) + log_weights).logsumexp(dim=1)
     np.testing.assert_allclose(ours, theirs.score_samples(at), rtol=1e-6, atol=1e-6)
 
 
 def test_a_component_that_lost_its_points_stays_finite():
     x = torch.tensor([[0.0, 0.0], [1e4, 1e4]]).repeat_interleave(100, dim=0)
-    log_weights, components = fitted_mixture(x, 8, 0)
+    [(log_weights, components)] = fitted_mixtures([x], 8, 0)
     assert (log_densities(components, x) + log_weights).logsumexp(dim=1).isfinite().all()
 
 
 def test_the_weights_are_those_of_expectation_maximisation_on_the_log_scale():
     densities = 300 * np.random.default_rng(0).normal(size=(200, 4))  # most densities underflow
-    weights = np.full(4, 1 / 4)
-    for _ in range(30):
-        weights = (softmax(densities + np.log(weights), axis=1).sum(axis=0) + 0.5) / (200 + 2)
-    np.testing.assert_allclose(mixture_weights(torch.from_numpy(densities)), weights, rtol=1e-12)
-    assert weights.min() > 0
+    sets = np.stack([np.ones(200), np.arange(200) < 50], axis=1)
+    found = mixture_weights(torch.from_numpy(densities), torch.from_numpy(sets))
+    for members, ours in zip(sets.T, found.T, strict=True):
+        weights, some = np.full(4, 1 / 4), densities[members > 0]
+        for _ in range(30):
+            weights = (softmax(some + np.log(weights), axis=1).sum(axis=0) + 0.5) / (len(some) + 2)
+        np.testing.assert_allclose(ours, weights, rtol=1e-12)
+        assert weights.min() > 0

@@ -334,8 +334,8 @@ def test_llm_takes_texts_as_they_are(monkeypatch, tmp_path):
     texts = [" ".join(RNG.choice(words, 12)) for _ in range(120)]
     machine = [" ".join(RNG.choice(words[:5], 12)) for _ in range(110)]
     found = assess(real=texts, fake=machine, preset="llm")
-    assert found.encoder == "ngrams"
-    assert found.protocol["preset"]["departures"] == ["the encoder ngrams instead of the encoder gpt2-large"]
+    assert found.encoder == "words"
+    assert found.protocol["preset"]["departures"] == ["the encoder words instead of the encoder gpt2-large"]
     assert found.scores["recall"].value < found.scores["precision"].value
 
 
@@ -396,7 +396,7 @@ def test_results_keep_the_name_of_the_preset():
 @pytest.mark.parametrize(
     ("there", "mauve", "llm"),
     [
-        ((), "minilm", "ngrams"),
+        ((), "minilm", "words"),
         (("minilm",), "minilm", "minilm"),
         (("minilm", "gpt2-large"), "gpt2-large", "gpt2-large"),
     ],

@@ -59,8 +59,8 @@ def test_prompts_of_one_side_are_named_and_left_out():
 def test_prompts_that_the_encoder_cuts_are_counted_and_named(monkeypatch):
     numbers = np.random.default_rng(0).normal(size=(2, 60, 2))
     forward = lambda texts: np.array([[len(text), text.count("e")] for text in texts])  # noqa: E731
-    short = Encoder("ngrams", "text", {}, str, forward, cuts=lambda text: len(text) > 12)
-    monkeypatch.setitem(ENCODERS, "ngrams", lambda: short)
+    short = Encoder("words", "text", {}, str, forward, cuts=lambda text: len(text) > 12)
+    monkeypatch.setitem(ENCODERS, "words", lambda: short)
     prompts = [f"prompt {i}" + " which is long" * (i % 20 == 0) for i in range(60)]
     given = {"real": prompts, "fake": prompts}
     with pytest.warns(SampleWarning, match=r"prompts: 3 texts are longer than the encoder reads.*: 0, 20, 40\."):

@@ -85,5 +85,5 @@ def test_the_default_metrics_bring_it_at_little_cost():
     one = reference.assess(fake)
     whole = time.process_time() - middle
     assert one.stability == alone
-    assert middle - start < 0.2 * whole
+    assert middle - start < 0.25 * whole
     assert Assessment.from_dict(one.to_dict()).stability == alone

@@ -158,13 +158,11 @@ def test_paper_has_two_pages_and_on_demand_all(opened, kind):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *MORE])
-def test_a_phone_shows_the_findings_and_the_first_verdict_at_once(browser, made, kind):
-    page = browser.new_page(viewport={"width": 400, "height": 800})
-    page.goto(made(kind).path.as_uri())
+def test_a_phone_shows_the_findings_and_the_first_verdict_at_once(opened, kind):
+    page = opened(kind, 400, height=800)
     for selector in ("#findings", "#summary .verdict"):
         box = page.locator(selector).first.bounding_box()
         assert box["y"] + box["height"] <= 800, selector
-    page.close()
 
 
 def test_the_contents_follow_the_reader(opened):

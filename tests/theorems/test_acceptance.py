@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from scipy.optimize import brentq
 
-from experiments.common.rejection_rules import drs, rejection
+from experiments.common.rejection_rules import drs, metropolis, rejection
 from precall.lazy import LazyModule
-from precall.theory.acceptance import metropolis, obrs, refined_masses
+from precall.theory.acceptance import obrs, refined_masses
 from strategies import alpha, budgets, pairs
 
 cp = LazyModule("cvxpy")  # seconds that only the process needs which runs the tests with it

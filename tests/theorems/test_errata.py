@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import linalg, stats
 
-from precall.theory.acceptance import metropolis, obrs
+from experiments.common.rejection_rules import metropolis
+from precall.theory.acceptance import obrs
 from precall.theory.divergences import DIVERGENCES, divergence
 from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs, slopes

@@ -16,15 +16,18 @@ import typer
 from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.options import ReferenceOptions, blaming, flag, named_path, takes, wrong
 from precall.cli.results_cache import assessed
+from precall.files import check_output
 from precall.printing import shown
 from precall.progress import profiled
+from precall.samples import SampleSet, reading
+from precall.samples.tables import TableRows
+from precall.samples.texts import TextLines
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.gates import Gate
     from precall.metrics.scores.results import Comparison
     from precall.metrics.scores.verdict import Kind
-    from precall.samples import SampleSet
 
 LIMITS = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
 
@@ -165,7 +168,6 @@ def assess(options: AssessOptions) -> None:
       precall assess --real real.npy --fake a.npy --quick --samples samples.csv
       precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray
     """
-    from precall.files import check_output
     from precall.integrations.loggers import checked_target, log_run
     from precall.metrics.protocols.presets import preset_named
     from precall.report import folder, sample_table
@@ -309,8 +311,6 @@ def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSe
 def _own_labels(samples: SampleSet, given: str) -> list[str]:
     """The folder each image lies in, or the cell of each row in a column."""
     from precall.samples.fields import field_of
-    from precall.samples.tables import TableRows
-    from precall.samples.texts import TextLines
 
     if isinstance(samples, TextLines) and samples.is_json:
         return [str(one) for one in field_of(samples, given)]
@@ -329,8 +329,6 @@ def _own_labels(samples: SampleSet, given: str) -> list[str]:
 
 
 def _lines(path: str) -> list[str]:
-    from precall.samples import reading
-
     try:
         return [line.strip() for line in reading.read_text(Path(path)).splitlines() if line.strip()]
     except UnicodeDecodeError:

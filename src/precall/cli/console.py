@@ -25,6 +25,7 @@ import typer
 from precall.cli.help_pages import Group
 from precall.printing import cut, shown, wrapped
 from precall.progress import Progress
+from precall.samples.remote import without_secrets
 
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
 silenced: ContextVar[bool] = ContextVar("silenced", default=False)
@@ -32,8 +33,6 @@ silenced: ContextVar[bool] = ContextVar("silenced", default=False)
 
 def command_line() -> str:
     """The command that runs, as it is stored with its results: URLs without passwords and signatures."""
-    from precall.samples.remote import without_secrets
-
     given = [
         re.sub(r"[a-z][a-z0-9+.-]+://\S+", lambda url: without_secrets(url[0]), one, flags=re.I) for one in sys.argv[1:]
     ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from precall.cli.console import bars, emit, fitted
+from precall.samples import open_samples
 
 METRICS = ("auto", "clusters", "neighbors", "copies", "fid", "c2st")
 
@@ -40,7 +42,6 @@ def demo(
 
 def _digits(seed: int) -> tuple[Any, dict[str, Any]]:
     """One half of the digits as data, and models made from the other half."""
-    import numpy as np
     from sklearn.datasets import load_digits
 
     rng = np.random.default_rng(seed)
@@ -63,11 +64,8 @@ def _digits(seed: int) -> tuple[Any, dict[str, Any]]:
 
 def _pictured(features: Any) -> Any:
     """Digits with their 64 pixels as features and with pictures for the page."""
-    import numpy as np
-
     from precall.metrics.inputs.sides import Side
     from precall.metrics.scores.record import SideRecord
-    from precall.samples import open_samples
 
     pictures = (features.clip(0, 17) * (255 / 17)).astype(np.uint8).reshape(-1, 8, 8)
     return Side(features, open_samples(pictures), np.arange(len(features)), SideRecord(encoder="8×8 pixels"))

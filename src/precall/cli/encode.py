@@ -7,9 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from precall.cli.console import bars, note
 from precall.cli.options import EncodingOptions, takes, wrong
+from precall.files import check_output, open_atomically
 from precall.printing import shown
+from precall.progress import stage_of
+from precall.samples.reading import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +42,7 @@ def encode(options: EncodeOptions) -> None:
       precall encode images.zip --encoder pixels --out features.npy
       precall encode answers.jsonl --key answer --out features.npy
     """
-    import numpy as np
-
     from precall.encoders import encode as run
-    from precall.files import check_output, open_atomically
-    from precall.progress import stage_of
 
     options.check(options.samples)
     out, protocol = options.out, options.out.with_suffix(".json")
@@ -64,8 +65,6 @@ def encode(options: EncodeOptions) -> None:
 
 def _check_protocol(path: Path) -> None:
     """Refuse to overwrite a file beside the features that is not the protocol of other features."""
-    from precall.samples.reading import read_json
-
     try:
         found = read_json(path)
     except ValueError:

@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
 from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.options import EncodingOptions, flag, named_path, takes, wrong
 from precall.cli.target_folder import check_images, check_new, copy_image, text_content, write_set, writer_of
 from precall.files import check_output, inside, one_per_line, staged_folder, write_atomically
+from precall.samples import SampleSet, SampleWarning
+from precall.theory import checks
 
 if TYPE_CHECKING:
     from precall.improve.judging import JudgedSamples
     from precall.improve.selection import Selection
-    from precall.samples import SampleSet
 
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
 NOT_IN_A_BLEND = ("plan", "target", "surplus", "size", "at_recall", "centrality", "copy", "link")
@@ -107,7 +109,6 @@ def improve(options: ImproveOptions) -> None:
     status is 3 if no budget does.
     """
     from precall.improve.judging import ESTIMATORS, judge
-    from precall.samples import SampleWarning
 
     if options.blend:
         _blend(options)
@@ -195,8 +196,6 @@ def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[
 
 def _content(suffix: str, samples: Any, kept: Selection) -> bytes:
     """The content of the file: positions, names, the full result, or the original texts or rows."""
-    import numpy as np
-
     if suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, kept.indices, allow_pickle=False)
@@ -251,8 +250,6 @@ def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
 
 def _check_usage(options: ImproveOptions) -> None:
     """Refuse options that do not fit together, for a budget or a plan."""
-    from precall.theory import checks
-
     plan, out, images = options.plan, options.out, options.copy or options.link
     checks.unit("--min-precision", options.min_precision or 0.0)
     checks.unit("--at-recall", options.at_recall or 0.0)
@@ -273,8 +270,6 @@ def _check_usage(options: ImproveOptions) -> None:
 
 def _check_set_usage(options: ImproveOptions) -> None:
     """Refuse options that do not fit together, for a fine-tuning set."""
-    from precall.theory import checks
-
     option, folder = options.folder
     if folder is None and options.budget is not None:
         raise wrong("--lam", "--lam is the slope λ of a fine-tuning set; with --budget use --centrality")

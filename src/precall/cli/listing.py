@@ -10,6 +10,7 @@ import typer
 
 import precall
 from precall.cli.console import emit, fitted
+from precall.plugins import listed
 from precall.printing import hanging, wrapped
 
 SOFTWARE = """@software{{precall,
@@ -34,7 +35,6 @@ def list_names(
     from precall.encoders.registry import ENCODERS
     from precall.metrics.assessing.registry import METRICS
     from precall.metrics.protocols.presets import PRESETS
-    from precall.plugins import listed
 
     if what == "presets":
         return emit("\n\n".join("\n".join(described(one.to_dict())) for one in PRESETS.values()))

@@ -20,14 +20,14 @@ import typer
 
 from precall.cli.help_pages import ARGUMENTS, OPTIONS, HelpAll
 from precall.printing import shown
+from precall.samples import SampleSet
+from precall.samples.opening import KEYED, open_samples, takes_key
 
 if __doc__ is None:
     raise ImportError("the command line takes its help from docstrings. Run Python without -OO (PYTHONOPTIMIZE=2).")
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-    from precall.samples import SampleSet
 
     T = TypeVar("T", bound=DataclassInstance)
 
@@ -42,7 +42,8 @@ class EncodingOptions:
     Options:
         encoder (NAME): Encoder for samples that are not features; `assess` takes several. Images: efficientnet
             (default), random-vgg, pixels, dinov2, clip, vgg16, inception, inception-probabilities, inception-adm.
-            Texts: ngrams (default), minilm, gpt2-large. Or your own: package.module:function (searched in PYTHONPATH).
+            Texts: words (default), ngrams, minilm, gpt2-large. Or your own: package.module:function (searched in
+            PYTHONPATH).
 
     Reading samples:
         key (NAME): Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the
@@ -62,7 +63,6 @@ class EncodingOptions:
     def check(self, *paths: str) -> None:
         """Refuse an unknown device, and `--key` if no source has names to choose from."""
         from precall.devices import check_device
-        from precall.samples.opening import KEYED, takes_key
 
         check_device(self.device)
         prompted = getattr(self, "prompt", None) is not None  # answers may then be a column of any table
@@ -71,8 +71,6 @@ class EncodingOptions:
 
     def opened(self, path: str) -> SampleSet:
         """The samples at a path."""
-        from precall.samples.opening import open_samples
-
         return open_samples(path, key=self.key, on_error=self.on_error)
 
 

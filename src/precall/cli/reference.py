@@ -13,11 +13,15 @@ import typer
 from precall.cli.console import bars, command_line, emit, note, tell_skipped
 from precall.cli.help_pages import Command, Group
 from precall.cli.options import EncodingOptions, ReferenceOptions, takes, wrong
+from precall.files import check_output
+from precall.progress import Progress
+from precall.samples.opening import separate_shards
+from precall.samples.references import ReferenceRows
+from precall.samples.shards import files_of, is_pattern
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.assessment import Reference
     from precall.metrics.scale.sketch import Sketch
-    from precall.progress import Progress
 
 HELP = "Keep encoded data in a file, and count a model's samples against them shard by shard."
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=HELP)
@@ -64,7 +68,6 @@ def make(options: MakeOptions) -> None:
       precall reference make data/ --out data.precall
       precall assess --real data.precall --fake samples/
     """
-    from precall.files import check_output
     from precall.metrics.assessing.assessment import Reference
 
     out = options.out
@@ -116,9 +119,7 @@ def sketch(options: SketchOptions) -> None:
       precall reference sketch --real real.npy --fake a.npy --out part1.sketch
       precall reference sketch --real real.npy --fake '[ab].npy' --out ab.sketch
     """
-    from precall.files import check_output
     from precall.metrics.scale.sketch import merge_sketches
-    from precall.samples.opening import separate_shards
 
     _check_suffix(options.out, ".sketch")
     options.check(options.real, *options.fake)
@@ -141,7 +142,6 @@ def sketch(options: SketchOptions) -> None:
 def _reference(options: SketchOptions, progress: Progress) -> Reference:
     """The data with the given settings, or else with those of a stored reference."""
     from precall.metrics.assessing.assessment import Reference
-    from precall.samples.references import ReferenceRows
 
     opened = options.opened(options.real)
     encoder = next(iter(options.encoders(opened) or ()), None)
@@ -187,11 +187,9 @@ def merge(options: MergeOptions) -> None:
       precall reference merge one.sketch two.sketch --report report/
       precall reference merge '*.sketch' --json
     """
-    from precall.files import check_output
     from precall.metrics.scale.sketch import Sketch, merge_sketches
     from precall.metrics.scores.results import Comparison
     from precall.report import folder
-    from precall.samples.shards import files_of, is_pattern
 
     out, report = options.out, options.report
     # a shell expands some patterns

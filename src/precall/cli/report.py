@@ -8,6 +8,7 @@ from pathlib import Path
 
 from precall.cli.console import emit, note
 from precall.cli.options import takes, wrong
+from precall.files import check_output, write_atomically
 
 PAGES, PICTURES = (".html", ".htm"), (".png", ".svg", ".pdf")
 
@@ -49,7 +50,6 @@ def report(options: ReportOptions) -> None:
       precall report report/results.json --out table.csv
       precall report report/ --serve
     """
-    from precall.files import check_output, write_atomically
     from precall.report import exports, figures, folder, page
 
     results, out, figure = options.results, options.out, options.figure

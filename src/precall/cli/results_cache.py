@@ -26,13 +26,14 @@ import precall
 from precall.cli.console import bars, note
 from precall.printing import shown
 from precall.progress import Progress
+from precall.samples import SampleSet, hashing
+from precall.samples.sampleset import SampleWarning
 from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.results import Assessment, Comparison
-    from precall.samples import SampleSet
 
     Each = Callable[[Assessment], object]
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
@@ -60,7 +61,6 @@ class ResultsCache:
     def entry(self, name: str, fake: SampleSet) -> Entry:
         """The place of one model."""
         from precall.encoders.cache import VERSION, cache_dir
-        from precall.samples import hashing
 
         fingerprints = {**self.fingerprints, "fake": _fingerprint(fake)}
         settings = {"groups": None, **self.settings}
@@ -136,8 +136,6 @@ def _gpu() -> bool:
 @cache
 def _source(folder: Path) -> str:
     """SHA-256 of the source in a folder, read once: a process does not load its own source again."""
-    from precall.samples import hashing
-
     return hashing.combined(hashing.of_files(sorted(folder.rglob("*.py"))))
 
 
@@ -207,7 +205,6 @@ def _computed(
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
     from precall.metrics.assessing.assessment import assess_each
-    from precall.samples.sampleset import SampleWarning
 
     found: dict[str, Assessment] = {}
     try:

@@ -15,14 +15,17 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from precall.files import check_output_folder, create, create_link, inside, staged_folder
 from precall.printing import shown
+from precall.samples import SampleSet
+from precall.samples.arrays import Rows
+from precall.samples.images import ImageFiles, is_image
+from precall.samples.tables import TableRows
 
 if TYPE_CHECKING:
     from precall.improve.selection import ChosenRow, Selection
-    from precall.samples import SampleSet
-    from precall.samples.images import ImageFiles
-    from precall.samples.tables import TableRows
 
     Writer = Callable[[Path, Iterable[ChosenRow]], None]
 
@@ -46,7 +49,6 @@ def write_set(path: Path, chosen: Selection, saved: str, write: Writer) -> None:
 
 
 def copy_image(target: Path, samples: ImageFiles, index: int, *, link: bool) -> None:
-    """Copy or link one image."""
     if link:
         create_link(target, samples.paths[index])
     else:
@@ -55,10 +57,6 @@ def copy_image(target: Path, samples: ImageFiles, index: int, *, link: bool) -> 
 
 def writer_of(*, real: SampleSet, fake: SampleSet, link: bool) -> Writer:
     """A function that writes the rows of a target to a folder. Sources that cannot be joined are refused."""
-    from precall.samples.arrays import Rows
-    from precall.samples.images import ImageFiles
-    from precall.samples.tables import TableRows
-
     if isinstance(real, ImageFiles) and isinstance(fake, ImageFiles):
         return _images({"real": real, "fake": fake}, link=link)
     if link:
@@ -83,8 +81,6 @@ def writer_of(*, real: SampleSet, fake: SampleSet, link: bool) -> Writer:
 
 def array_content(rows: Sequence[tuple[Any, int]]) -> bytes:
     """Rows of arrays as a .npy file."""
-    import numpy as np
-
     buffer = io.BytesIO()
     np.save(buffer, np.stack([samples.array[index] for samples, index in rows]), allow_pickle=False)
     return buffer.getvalue()
@@ -124,8 +120,6 @@ def _images(sides: Mapping[str, ImageFiles], *, link: bool) -> Writer:
 
 def check_images(samples: SampleSet, *, link: bool) -> None:
     """Refuse samples that are not image files, each with a name of its own, which can be linked if requested."""
-    from precall.samples.images import ImageFiles, is_image
-
     name = shown(samples.name)
     if not isinstance(samples, ImageFiles) or not all(map(is_image, samples.ids)):
         raise ValueError(f"expected a folder or zip of images; {name} is neither.")

@@ -19,12 +19,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+import numpy as np
 import typer
 
 import precall
 from precall.cli.console import alert, bars, command_line
 from precall.cli.options import flag, wrong
-from precall.files import write_atomically
+from precall.files import open_atomically, write_atomically
 from precall.printing import shown
 from precall.samples import reading
 from precall.schemas import check as check_schema
@@ -118,7 +119,6 @@ def _lengthened(run: dict[str, Any], steps: int, out: Path) -> dict[str, Any]:
 
 
 def write_run(out: Path, facts: Mapping[str, Any]) -> None:
-    """Write run.json."""
     write_atomically(out / RUN, (json.dumps(facts, indent=1) + "\n").encode())
 
 
@@ -380,9 +380,6 @@ def _finish(made: Recipe, trainer: Trainer, out: Path, lam: float) -> Result:
 
     Classes are drawn in the proportions of the training data, and bins in those at λ.
     """
-    import numpy as np
-
-    from precall.files import open_atomically
     from precall.metrics.assessing.assessment import assess
     from precall.metrics.scores.results import Assessment
     from precall.tune import pictures

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import lazily
+from precall.lazy import homes, lazily
 
 if TYPE_CHECKING:
     from precall.improve.blending import Blend as Blend, blend as blend
@@ -47,6 +47,6 @@ _MODULES = {
     "selection": "Selection select",
     "targets": "surplus target",
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
+_HOME = homes(_MODULES)
 __all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from precall.encoders import EncodedFeatures
 from precall.improve.interfaces import Samples
 from precall.improve.knobs import Knob
 from precall.improve.planning import Plan, of_assessment, planned
-from precall.metrics.assessing.assessment import tradeoff
+from precall.metrics.assessing.assessment import Reference, tradeoff
 from precall.metrics.protocols.tradeoff import Tradeoff
 from precall.metrics.scores.score import Score
 from precall.printing import aligned
+from precall.samples import open_samples
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
 
@@ -143,10 +145,6 @@ def dial(
 
 def _counted(real: Any) -> tuple[Any, int]:
     """The data and the number of its samples. Any source but an array is opened, since some can be read only once."""
-    from precall.encoders import EncodedFeatures
-    from precall.metrics.assessing.assessment import Reference
-    from precall.samples import open_samples
-
     if isinstance(real, Reference):
         return real, checks.count("n", real.side.n)
     if isinstance(real, np.ndarray | list | tuple | EncodedFeatures) or is_tensor(real):

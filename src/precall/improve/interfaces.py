@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import torch
+from precall.lazy import torch
 
 Samples: TypeAlias = "npt.NDArray[Any] | torch.Tensor"  # n samples of any shape behind the first axis
 Latents: TypeAlias = npt.NDArray[np.float32]  # n latent points, shape (n, dim)

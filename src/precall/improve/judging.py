@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +18,13 @@ from precall.metrics.inputs.features import device_of, same_dimension
 from precall.metrics.inputs.sides import Side, side
 from precall.metrics.members.panel import MEMBERS
 from precall.metrics.pairs.centrality import centrality as neighbor_counts, ranks
+from precall.metrics.scores.results import Assessment
 from precall.metrics.tables.category_levels import with_shared_levels
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
 from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import weights
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.results import Assessment
 
 ESTIMATORS = ("auto", *MEMBERS)
 REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this

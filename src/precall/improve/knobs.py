@@ -14,9 +14,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from precall.improve.interfaces import Generator, LatentDecoder, LogRatio, Samples
+from precall.improve.sampling import sample
+from precall.lazy import torch
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
-from precall.theory.tilts import BINS
+from precall.theory.tilts import BINS, weights
 
 
 @runtime_checkable
@@ -60,7 +62,6 @@ class FunctionKnob:
         checks.budget(self.draws)
 
     def draw(self, n: int, setting: float, seed: int) -> Samples:
-        """Draw n samples at a setting."""
         return self.function(n, setting, seed)
 
     def cost(self, setting: float) -> float:
@@ -114,12 +115,9 @@ class RejectionKnob:
 
     def draw(self, n: int, setting: float, seed: int) -> Samples:
         """Draw n samples within the budget."""
-        from precall.improve.sampling import sample
-
         return sample(self.generator, self.ratio, budget=setting, n=n, seed=seed).samples
 
     def cost(self, setting: float) -> float:
-        """The budget."""
         return checks.budget(setting)
 
 
@@ -158,7 +156,6 @@ class CentralKnob:
 
     def draw(self, n: int, setting: float, seed: int) -> Samples:
         """Draw n samples towards the proportions of λ."""
-        from precall.improve.sampling import sample
 
         def tilted(x: Samples) -> Array:
             with np.errstate(divide="ignore"):
@@ -167,15 +164,11 @@ class CentralKnob:
         return sample(self.generator, tilted, budget=self.budget, n=n, seed=seed).samples
 
     def cost(self, setting: float) -> float:
-        """The budget."""
         return checks.budget(self.budget)
 
     def weights(self, x: Samples, lam: float) -> Array:
         """How many times more often than in the data samples like these are to be drawn at λ, by their rank there."""
-        import torch
-
         from precall.metrics.pairs.centrality import centrality, ranks
-        from precall.theory.tilts import weights
 
         features, counts = self._data
         low, high = ranks(centrality(features, torch.device("cpu"), self._features(x)), like=counts)
@@ -184,8 +177,6 @@ class CentralKnob:
     @cached_property
     def _data(self) -> tuple[Array, Array]:
         """Features of the data, and how central its samples are."""
-        import torch
-
         from precall.metrics.pairs.centrality import centrality
 
         features = self._features(self.data)

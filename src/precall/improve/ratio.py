@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -22,7 +23,7 @@ from precall.improve.calibration import isotonic, warn_if_concentrated
 from precall.improve.interfaces import LogRatio, Samples
 from precall.networks import evaluating
 from precall.theory import checks
-from precall.theory.arrays import Array, is_tensor
+from precall.theory.arrays import Array, is_tensor, to_numpy
 from precall.theory.divergences import Divergence, divergence as table_row
 
 FEWEST = 100  # minimum number of samples of each kind to fit a ratio
@@ -225,10 +226,8 @@ class Ratio:
 
 def log_ratios(ratio: LogRatio, x: Samples) -> Array:
     """Log-ratios of the samples `x` as a validated float64 vector without gradient: n numbers, none of them NaN."""
-    if "torch" in sys.modules:
-        with sys.modules["torch"].no_grad(), evaluating(ratio):
-            values = _column("ratio", ratio(x), len(x))
-    else:
+    without_gradient = sys.modules["torch"].no_grad() if "torch" in sys.modules else nullcontext()
+    with without_gradient, evaluating(ratio):
         values = _column("ratio", ratio(x), len(x))
     array = np.asarray(values.detach().cpu().double() if is_tensor(values) else values, dtype=np.float64)
     if wrong := int(np.isnan(array).sum()):
@@ -250,31 +249,25 @@ def _applied(network: LogRatio, x: Samples) -> Samples:
     like = next(network.parameters(), torch.zeros(()))
     with torch.no_grad(), evaluating(network):
         answer = network(torch.tensor(np.asarray(x), dtype=like.dtype, device=like.device))
-    array: Array = answer.reshape(_one_per_sample("discriminator", answer, len(x))).cpu().double().numpy()
-    return array
+    return to_numpy(_column("discriminator", answer.cpu().double(), len(x)))
 
 
 def _column(name: str, values: Samples, n: int) -> Samples:
     """n values of shape (n,) or (n, 1) as a vector."""
     values = values if is_tensor(values) else np.asarray(values)
-    return values.reshape(_one_per_sample(name, values, n))
-
-
-def _one_per_sample(name: str, values: Samples, n: int) -> tuple[int]:
     if tuple(values.shape) not in ((n,), (n, 1)):
         raise ValueError(f"`{name}` must return one number per sample, shape ({n},); got shape {tuple(values.shape)}.")
-    return (n,)
+    return values.reshape((n,))
 
 
 def _encoded(x: Samples, encode: Callable[[Any], Samples] | None) -> npt.NDArray[Any]:
     """The features of samples, or the flattened samples if there is no encoder, as rows of a matrix on the CPU."""
     with evaluating(encode):
         found = x if encode is None else encode(x)
-    array = found.detach().cpu().numpy() if is_tensor(found) else np.asarray(found)
+    array = to_numpy(found)
     return array.reshape(len(array), -1)
 
 
 def _halves(x: Samples, rng: np.random.Generator) -> tuple[Samples, Samples]:
-    """Two random halves."""
     order = rng.permutation(len(x))
     return x[order[: len(x) // 2]], x[order[len(x) // 2 :]]

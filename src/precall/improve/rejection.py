@@ -75,7 +75,6 @@ class Everything:
     """Every draw is accepted: the unrefined model. The ratio is not evaluated."""
 
     def batches(self, source: Source, budget: float) -> Iterator[Samples]:
-        """Plain draws."""
         while True:
             yield source.draw(source.remaining)
 

@@ -188,7 +188,6 @@ def _drawn(weights: Array, n: int, log_ratio: Array, rng: np.random.Generator) -
 
 
 def _interval(judged: JudgedSamples, lam: float, seed: int) -> Interval | None:
-    """The interval of α(λ)."""
     found = CurveIntervals.gathered(judged.result.uncertainty(seed=seed)["intervals"])
     return None if found is None else found.at(lam, float(judged.result.spectrum.alpha(lam)))
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import lazily
+from precall.lazy import homes, lazily
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.assessment import Reference as Reference, assess as assess
@@ -46,33 +46,24 @@ if TYPE_CHECKING:
     from precall.metrics.scores.results import Assessment as Assessment, Comparison as Comparison
     from precall.metrics.scores.score import Interval as Interval, Score as Score
 
-_HOME = {
-    "Assessment": "scores.results",
-    "Comparison": "scores.results",
-    "Interval": "scores.score",
-    "METRICS": "assessing.registry",
-    "Moments": "distances.moments",
-    "Reference": "assessing.assessment",
-    "Score": "scores.score",
-    "Sketch": "scale.sketch",
-    "assess": "assessing.assessment",
-    "auto": "classifiers.estimators",
-    "classify": "classifiers.estimators",
-    "cross": "neighbors.sweep",
-    "cross_fitted": "classifiers.estimators",
-    "diversity": "distances.gaussian_kernel",
-    "fairness": "scores.groups",
-    "fid": "distances.frechet_distance",
-    "gaussian_frontier": "distances.moments",
-    "inception_score": "distances.inception",
-    "kid": "distances.kernel_distance",
-    "kmeans_histograms": "cells.histograms",
-    "merge_sketches": "scale.sketch",
-    "mind": "distances.sliced_distance",
-    "mmd": "distances.gaussian_kernel",
-    "simon_ensemble": "classifiers.simon",
-    "sweep": "neighbors.sweep",
-    "within": "neighbors.sweep",
+_MODULES = {
+    "assessing.assessment": "Reference assess",
+    "assessing.registry": "METRICS",
+    "cells.histograms": "kmeans_histograms",
+    "classifiers.estimators": "auto classify cross_fitted",
+    "classifiers.simon": "simon_ensemble",
+    "distances.frechet_distance": "fid",
+    "distances.gaussian_kernel": "diversity mmd",
+    "distances.inception": "inception_score",
+    "distances.kernel_distance": "kid",
+    "distances.moments": "Moments gaussian_frontier",
+    "distances.sliced_distance": "mind",
+    "neighbors.sweep": "cross sweep within",
+    "scale.sketch": "Sketch merge_sketches",
+    "scores.groups": "fairness",
+    "scores.results": "Assessment Comparison",
+    "scores.score": "Interval Score",
 }
+_HOME = homes(_MODULES)
 __getattr__, __dir__ = lazily(__name__, _HOME)
 __all__ = list(_HOME)

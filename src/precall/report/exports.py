@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from precall.metrics.assessing.registry import SCORES
+from precall.metrics.scores.results import Comparison
+from precall.metrics.scores.score import Score
 from precall.printing import blocks, shown, wrapped
 from precall.report.table import columns, most_decimals
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.results import Comparison
-    from precall.metrics.scores.score import Score
+from precall.samples.reading import matching
+from precall.samples.sampleset import natural
 
 WORDS = {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | WORDS)
@@ -50,7 +50,6 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """The table as Markdown."""
     head, *body = [[one.replace("|", r"\|") for one in row] for row in _grid(comparison)]
     lines = [head, ["---"] * len(head), *body]
     return "".join(f"| {' | '.join(row)} |\n" for row in lines)
@@ -145,12 +144,7 @@ def _marked(scores: Sequence[Score | None], name: str, level: float) -> Iterator
 
 def runs_in(folder: Path, load: Callable[[Path], Comparison]) -> dict[str, Comparison]:
     """The results in the folders of a folder, in natural order."""
-    from glob import escape
-
-    from precall.samples.reading import matching
-    from precall.samples.sampleset import natural
-
-    found = sorted(matching(f"{escape(str(folder))}/*/results.json"), key=lambda path: natural(path.parent.name))
+    found = sorted(matching(f"{glob.escape(str(folder))}/*/results.json"), key=lambda path: natural(path.parent.name))
     if not found:
         raise ValueError(f"`{shown(str(folder))}` must contain folders with results.json; got none.")
     return {path.parent.name: load(path) for path in found}

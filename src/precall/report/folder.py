@@ -10,19 +10,16 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precall.files import OutputError, check_output, check_output_folder, write_atomically
 from precall.metrics.protocols.tradeoff import Tradeoff
-from precall.metrics.scores.results import Comparison
+from precall.metrics.scores.results import Assessment, Comparison
 from precall.printing import shown
 from precall.report import figures, page, tradeoff
 from precall.report.galleries import galleries
 from precall.samples import reading
 from precall.schemas import check as check_schema, stored_schema
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.results import Assessment
 
 RESULTS, PAGE, GALLERIES = "results.json", "report.html", "galleries.json"
 CURVES, TRADEOFF = "curves.png", "tradeoff.png"

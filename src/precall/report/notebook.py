@@ -6,13 +6,11 @@ from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from precall.metrics.scores.results import Comparison
 from precall.report.figures import picture
 from precall.report.galleries import samples_shown
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.results import Comparison
 
 SHOWN = 6  # samples per gallery
 MODELS = 4  # models whose samples are shown; the page shows those of all models

@@ -16,25 +16,22 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precall.files import write_atomically
 from precall.metrics.assessing.registry import METRICS, SCORES, metric_of
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.protocols.tradeoff import Tradeoff
-from precall.metrics.scores.score import encoded, named, plain
+from precall.metrics.scores.groups import FairnessGap
+from precall.metrics.scores.results import Assessment, Comparison
+from precall.metrics.scores.score import Score, encoded, named, plain
+from precall.metrics.tables.column_drift import ColumnDrift
 from precall.printing import shown
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import budgeted, findings, improvable, ranking, recommendation
 from precall.report.table import departures, heading, rows_of
 from precall.report.tradeoff import ahead, best_for
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.groups import FairnessGap
-    from precall.metrics.scores.results import Assessment, Comparison
-    from precall.metrics.scores.score import Score
-    from precall.metrics.tables.column_drift import ColumnDrift
-    from precall.theory.spectrum import RatioSpectrum
+from precall.theory.spectrum import RatioSpectrum
 
 SCRIPTS = ("page_dom", "page_charts", "page_scores", "page_stability", "page_curve", "page_samples", "page_map", "page")
 MOST_BYTES = 4_000_000  # of samples on the page, which then stays below 5 MB

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.results import Assessment, PerSample
 from precall.theory.arrays import Array, Index, to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.inputs.sides import Side
-    from precall.metrics.scores.results import Assessment, PerSample
 
 MOST = 2000  # points per side
 GRID = 1000  # coordinates are whole numbers between 0 and this

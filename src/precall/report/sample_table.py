@@ -8,14 +8,12 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from precall.files import write_atomically
+from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.results import Assessment
 from precall.report.galleries import OTHER, chosen_rows
-
-if TYPE_CHECKING:
-    from precall.metrics.inputs.sides import Side
-    from precall.metrics.scores.results import Assessment
 
 Cell: TypeAlias = str | int | float | bool | None
 SUFFIXES = (".csv", ".parquet")
@@ -66,7 +64,6 @@ def checked_suffix(path: str | Path) -> str:
 
 
 def _rows(one: Assessment, side: str) -> list[dict[str, Cell]]:
-    """The rows of one side."""
     own, other, values = one.sources[side], one.sources[OTHER[side]], one.samples[side]
     swept = one.neighborhoods
     near = None if swept is None else swept.real_to_fake if side == "real" else swept.fake_to_real

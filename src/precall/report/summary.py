@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precall.improve.planning import Range, of_assessment, planned
+from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import FAR
 from precall.metrics.scores.verdict import FINE, Kind
 from precall.printing import shown
 from precall.theory.spectrum import RatioSpectrum
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.results import Assessment
 
 BUDGETS = (1, 2, 4, 8)
 MOST, LONGEST = 4, 30  # findings, and models of one finding, that are named; characters of a name
@@ -137,7 +135,7 @@ _PLAIN = {  # kind of a verdict: what the model does
     Kind.WIDE: "varies too much",
     Kind.SHIFTED: "is off centre",
     Kind.PROPORTIONS: "has the right kinds of samples in the wrong proportions",
-    Kind.SHAPE: "covers the data, but puts about {tv} of its samples in the wrong place",
+    Kind.SHAPE: "puts about {tv} of its samples in the wrong place",
     Kind.REPEATS: "repeats its own samples",
     Kind.DIFFERS: "puts about {tv} of its samples in the wrong place",
     Kind.MISALIGNED: "gives answers that do not fit their prompts",
@@ -158,6 +156,7 @@ _SAMPLING = {  # encoder: how to sample more broadly, and more conservatively
         f"Sample more broadly (weaker truncation or guidance, a higher temperature): {_NEVER}",
         "Sample more conservatively: stronger truncation or guidance, or a lower temperature.",
     ),
+    "words": _TEXTS,
     "ngrams": _TEXTS,
     "minilm": _TEXTS,
     "gpt2-large": _TEXTS,

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from precall.encoders.registry import publication_hint
 from precall.metrics.assessing.registry import DEFAULT, METRICS, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.scores.metric import QUICK
-from precall.metrics.scores.score import named
+from precall.metrics.scores.results import Assessment, Comparison
+from precall.metrics.scores.score import Score, named
+from precall.metrics.tables.column_drift import ColumnDrift
 from precall.printing import aligned, blocks, cut, shown, wrapped
 from precall.report.summary import findings
-
-if TYPE_CHECKING:
-    from precall.metrics.scores.results import Assessment, Comparison
-    from precall.metrics.scores.score import Score
-    from precall.metrics.tables.column_drift import ColumnDrift
 
 HALVES = ("precision", "recall")  # scores whose chance level is that of one half of the data against the other
 LABEL = 24  # characters of a group's name

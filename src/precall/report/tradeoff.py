@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.metrics.scores.score import Score
 from precall.printing import aligned, plain_pictures, shown, wrapped
 from precall.report.figures import COLORS, STYLES, literal
 from precall.report.table import most_decimals, two_lines
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from precall.metrics.protocols.tradeoff import ChosenSetting, Tradeoff
-    from precall.metrics.scores.score import Score
 
 HEAD = ("setting", "precision", "recall", "best for λ")
 

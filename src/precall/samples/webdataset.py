@@ -44,7 +44,6 @@ class _Headers:
         self.tell, self.seek, self._file, self.left = file.tell, file.seek, file, HEADER
 
     def read(self, size: int = -1) -> bytes:
-        """Read a part of a header."""
         self.left -= size
         data = self._file.read(size) if size >= 0 and self.left >= 0 else b""
         if self.left < 0 or size < 0 or DIGITS.search(data):

@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from precall.lazy import torch
 from precall.theory import checks
 from precall.theory.arrays import Array, Floats, is_tensor, to_numpy
 from precall.theory.elementwise import Number, functions
 
-if TYPE_CHECKING:
-    import torch
-
-    Ratios: TypeAlias = ArrayLike | torch.Tensor
+Ratios: TypeAlias = "ArrayLike | torch.Tensor"
 
 
 class AcceptanceRule(ABC):
@@ -48,7 +46,7 @@ class AcceptanceRule(ABC):
     def __call__(self, ratios: Floats) -> Array: ...
     def __call__(self, ratios: float | Floats | torch.Tensor) -> float | Array | torch.Tensor:
         """Acceptance probabilities of `ratios`, in [0, 1]."""
-        checked = _checked(ratios)
+        checked = checked_ratios(ratios)
         return self._accept(checked) if is_tensor(checked) else self._accept(np.asarray(checked))
 
 
@@ -107,41 +105,6 @@ def obrs(*, ratios: Ratios, budget: float, weights: Ratios | None = None) -> Cli
     return with_rate(clipped_rule(r, w, checks.budget(budget)), r, w)
 
 
-@overload
-def metropolis(*, current: torch.Tensor, proposed: torch.Tensor) -> torch.Tensor: ...
-@overload
-def metropolis(*, current: float, proposed: float) -> float: ...
-@overload
-def metropolis(*, current: Floats, proposed: float | Floats) -> Array: ...
-@overload
-def metropolis(*, current: float, proposed: Floats) -> Array: ...
-def metropolis(
-    *, current: float | Floats | torch.Tensor, proposed: float | Floats | torch.Tensor
-) -> float | Array | torch.Tensor:
-    """Acceptance probability of the independence sampler, `min(1, r(proposed) / r(current))`, which leaves P invariant.
-
-    `current` is the ratio of the current state of the chain, not of the last proposal; the shapes broadcast. A chain at
-    ratio 0 always moves.
-
-    Example:
-        >>> metropolis(current=[2.0, 0.5], proposed=1.0).tolist()
-        [0.5, 1.0]
-
-    References:
-        Verine (2024), eq. 6.8 (docs/errata.md, VER-54); Turner et al. (2019), MH-GAN.
-    """
-    now, new = _checked(current), _checked(proposed)
-    if is_tensor(now) and is_tensor(new):
-        return _metropolis(now, new)
-    return _metropolis(to_numpy(now), to_numpy(new))
-
-
-def _metropolis(now: Number, new: Number) -> Number:
-    xp = functions(now)
-    ratio = new / xp.where(now > 0, now, 1.0)  # min(1, r'/r), Verine (2024), eq. 6.8
-    return xp.where((now > 0) & (ratio < 1), ratio, 1.0)
-
-
 def refined_masses(p: ArrayLike, q: ArrayLike, budget: float) -> Array:
     """Masses of the model after optimal budgeted rejection: `q̃ = min(K q, κ p)`, with κ such that they sum to one.
 
@@ -180,13 +143,9 @@ def clipped_rule(r: Array, w: Array, K: float) -> ClippedRule:
     if kept == 0 and math.isinf(K):
         raise ValueError("`ratios` must hold a positive value if the budget is infinite; all are 0. Lower `budget`.")
     if kept <= 1 / K or K == 1:  # even c = 0 keeps too few
-        return ClippedRule(0.0, _filler(kept, 1 / K), K)
+        filler = (1 / K - kept) / (1 - kept) if kept < 1 else 1.0  # raises the rate from `kept` to 1/K
+        return ClippedRule(0.0, filler, K)
     return ClippedRule(_threshold(r, w, 1 / K), 0.0, K)
-
-
-def _filler(kept: float, rate: float) -> float:
-    """Acceptance of ratio 0 that raises the rate from `kept` to `rate`; 1 if no ratio is 0."""
-    return (rate - kept) / (1 - kept) if kept < 1 else 1.0
 
 
 def _threshold(r: Array, w: Array, rate: float) -> float:
@@ -233,7 +192,7 @@ def _by_ratio(r: Array, w: Array) -> tuple[Array, Array]:
     return r[order], w[order]
 
 
-def _checked(ratios: Ratios) -> Array | torch.Tensor:
+def checked_ratios(ratios: Ratios) -> Array | torch.Tensor:
     """Validated ratios, as an array or as the given tensor."""
     if not is_tensor(ratios):
         return checks.nonnegative("ratios", ratios)

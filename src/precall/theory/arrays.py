@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import torch
+from precall.lazy import torch
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -35,8 +34,6 @@ def to_numpy(values: object) -> npt.NDArray[Any]:
 
 def gram(x: torch.Tensor) -> torch.Tensor:
     """`XᵀX`. (NumPy computes one half of it on the CPU.)"""
-    import torch
-
     return torch.from_numpy(x.numpy().T @ x.numpy()) if x.device.type == "cpu" else x.T @ x
 
 

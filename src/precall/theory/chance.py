@@ -41,34 +41,28 @@ def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> 
         Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
     """
     _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_real)
-    wanted = np.asarray(checks.nonnegative("k", k))
-    at_least = np.cumsum(ball_count_law(centres=n_real, others=n_fake, k=k_prime)[::-1])[::-1].clip(max=1)
-    share = at_least[np.ceil(np.minimum(wanted, n_fake)).astype(int)]
-    return np.where(wanted <= n_fake, share, 0.0)[()]
+    wanted = np.ceil(np.minimum(checks.nonnegative("k", k), n_fake + 1)).astype(int)
+    law = ball_count_law(centres=n_real, others=n_fake, k=k_prime, most=int(wanted.max(initial=0)))
+    fewer = np.append(0.0, law.cumsum().clip(max=1))[wanted]
+    return np.where(wanted <= n_fake, 1 - fewer, 0.0)[()]
 
 
-def ball_count_law(*, centres: int, others: int, k: int) -> Array:
-    """Law of the number of samples of the other set in a k-NN ball under P = Q: negative hypergeometric.
+def ball_count_law(*, centres: int, others: int, k: int, most: int | None = None) -> Array:
+    """Law of the number of samples of the other set in a k-NN ball under P = Q, up to `most`: negative hypergeometric.
 
     P(c) = C(c + k − 1, c) C(n − 1 − k + m − c, m − c) / C(n − 1 + m, m),        0 ≤ c ≤ m, n centres, m others
     """
-    from scipy.special import gammaln
-
     _check_sizes(n_real=centres, n_fake=others, k=k, centres=centres)
-
-    def log_choose(n: Array | int, c: Array | int) -> Array:
-        return np.asarray(gammaln(np.add(n, 1.0)) - gammaln(np.add(c, 1.0)) - gammaln(np.subtract(n, c) + 1.0))
-
-    c = np.arange(others + 1.0)
-    before, after = log_choose(c + k - 1, c), log_choose(centres - 1 - k + others - c, others - c)
-    law = np.exp(before + after - log_choose(centres - 1 + others, others))
-    return np.asarray(law / law.sum())
+    j, c = np.arange(k), np.arange(min(others, others if most is None else most))
+    none = np.log((centres - 1 - j) / (centres + others - 1 - j)).sum()
+    growth = np.log((c + k) / (c + 1) * ((others - c) / (centres - 1 - k + others - c)))  # log P(c + 1)/P(c)
+    return np.asarray(np.exp(none + np.append(0.0, growth.cumsum())))
 
 
 def expected_clipped_coverage(*, n_real: int, n_fake: int, k: int) -> float:
     """E[mean_i min(c_i, k)/k] under P = Q, for c_i fakes in the k-NN ball of real i (Salvy et al., 2026)."""
-    law = ball_count_law(centres=n_real, others=n_fake, k=k)
-    return float(law @ np.minimum(np.arange(n_fake + 1), k) / k)
+    law = ball_count_law(centres=n_real, others=n_fake, k=k, most=k - 1)
+    return float(1 - law @ (k - np.arange(len(law))) / k)
 
 
 def inverted_clipped_coverage(share: float, *, n_real: int, n_fake: int, k: int) -> float:

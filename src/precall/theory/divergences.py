@@ -185,38 +185,39 @@ class Jeffreys(Smooth):
 class TwiceJensenShannon(Smooth):
     """Twice the Jensen-Shannon divergence; f(u) = u log u − (1+u) log((1+u)/2), f*(t) = −log(2 − e^t) on t < log 2.
 
-    `times` multiplies it.
+    `times` multiplies it; a `shift` of 0 instead of log 2 makes it that of the GAN.
     """
 
     name = "2js"
     times = 1.0
+    shift = LOG2
 
     def f(self, u: Number) -> Number:
         xp = functions(u)
-        return self.times * ((1 + u) * LOG2 - xp.xlog1py(u, xp.reciprocal(u)) - xp.log1p(u))
+        return self.times * ((1 + u) * self.shift - xp.xlog1py(u, xp.reciprocal(u)) - xp.log1p(u))
 
     def derivative(self, u: Number) -> Number:
-        return self.times * (LOG2 + functions(u).log_sigmoid(functions(u).log(u)))
+        return self.times * (self.shift + functions(u).log_sigmoid(functions(u).log(u)))
 
     def second(self, u: Number) -> Number:
         return functions(u).reciprocal(u * (1 + u) / self.times)
 
     def _conjugate(self, t: Number) -> Number:
         xp = functions(t)
-        return -self.times * (LOG2 + xp.log(-xp.expm1(t / self.times - LOG2)))
+        return -self.times * (self.shift + xp.log(-xp.expm1(t / self.times - self.shift)))
 
     def _ratio(self, t: Number) -> Number:
-        xp = functions(t)
-        return -xp.exp(t / self.times - LOG2) * xp.reciprocal(xp.expm1(t / self.times - LOG2))
+        xp, s = functions(t), t / self.times - self.shift
+        return -xp.exp(s) * xp.reciprocal(xp.expm1(s))
 
     def activation(self, w: Number) -> Number:
-        return self.times * (LOG2 + functions(w).log_sigmoid(w))
+        return self.times * (self.shift + functions(w).log_sigmoid(w))
 
     def log_ratio(self, w: Number) -> Number:
         return w
 
     def generator_loss(self, log_u: Number) -> Number:
-        return self.times * (LOG2 - softplus(log_u))
+        return self.times * (self.shift - softplus(log_u))
 
 
 @dataclass(frozen=True)
@@ -228,37 +229,17 @@ class JensenShannon(TwiceJensenShannon):
 
 
 @dataclass(frozen=True)
-class GAN(Smooth):
+class GAN(TwiceJensenShannon):
     """The objective of the original GAN, 2 JS − log 4: the only divergence here with f(1) = −log 4 instead of 0.
 
     f(u) = u log u − (1+u) log(1+u), f*(t) = −log(1 − e^t) on t < 0. The logit is that of balanced cross-entropy.
     """
 
     name = "gan"
-
-    def f(self, u: Number) -> Number:
-        xp = functions(u)
-        return -xp.xlog1py(u, xp.reciprocal(u)) - xp.log1p(u)
-
-    def derivative(self, u: Number) -> Number:
-        return functions(u).log_sigmoid(functions(u).log(u))
-
-    def second(self, u: Number) -> Number:
-        return functions(u).reciprocal(u * (1 + u))
-
-    def _conjugate(self, t: Number) -> Number:
-        xp = functions(t)
-        return -xp.log(-xp.expm1(t))
-
-    def _ratio(self, t: Number) -> Number:
-        xp = functions(t)
-        return -xp.exp(t) * xp.reciprocal(xp.expm1(t))
+    shift = 0.0
 
     def activation(self, w: Number) -> Number:
         return functions(w).log_sigmoid(w)
-
-    def log_ratio(self, w: Number) -> Number:
-        return w
 
     def generator_loss(self, log_u: Number) -> Number:
         return functions(log_u).log_sigmoid(-log_u)

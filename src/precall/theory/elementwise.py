@@ -10,14 +10,12 @@ import math
 from collections.abc import Callable
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
+from typing import ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.theory.arrays import Array, is_tensor
-
-if TYPE_CHECKING:
-    import torch
 
 Number = TypeVar("Number", float, Array, "torch.Tensor")
 """A float, an array or a tensor. The result of a function has the type of its argument."""
@@ -86,8 +84,6 @@ def _numpy_functions() -> Functions:
 
 @cache
 def _torch_functions() -> Functions:
-    import torch
-
     tensors = SimpleNamespace(
         exp=torch.exp,
         expm1=torch.expm1,

@@ -9,6 +9,7 @@ the same computation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,28 +91,29 @@ def hull_of_blocks(blocks: ScoreBlocks) -> tuple[Array, Array]:
     return fpr[last], fnr[last]
 
 
-def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
-    """Isotonic blocks, merged while separating two neighbours gains less than `½ log n` of log-likelihood.
+def few_blocks(blocks: ScoreBlocks, n: int, m: int) -> ScoreBlocks:
+    """Isotonic blocks of n reals and m fakes, merged while separating two neighbours gains less than `½ log (n + m)`.
 
-    This is the penalty of the Bayesian information criterion for one more level (Schwarz, 1978). Dropped, invented and
-    re-weighted modes have few distinct ratios, and every further block is noise that the curve would show as a
-    difference.
+    This is the penalty of the Bayesian information criterion for one more level (Schwarz, 1978) of the log-likelihood.
+    Dropped, invented and re-weighted modes have few distinct ratios, and every further block is noise that the curve
+    would show as a difference.
     """
-    blocks = score_blocks(real=real, fake=fake)
-    edges, counts = blocks.edges, np.stack([blocks.p * len(real), blocks.q * len(fake)])
-    price = np.log(len(real) + len(fake)) / 2
-    while len(edges) > 1:
-        gain = _log_likelihood(counts)
-        gain = gain[1:] + gain[:-1] - _log_likelihood(counts[:, 1:] + counts[:, :-1])
-        if gain.min() > price:
-            break
-        kept = np.delete(np.arange(len(edges)), gain.argmin() + 1)
-        edges, counts = edges[kept], np.add.reduceat(counts, kept, axis=1)
-    return ScoreBlocks(edges=edges, p=counts[0] / len(real), q=counts[1] / len(fake))
+    below = [np.append(0.0, np.rint(one).cumsum()).tolist() for one in (blocks.p * n, blocks.q * m)]
+    starts = [*range(len(blocks.edges) + 1)]
 
+    def likelihood(a: int, b: int) -> float:  # of the labels in the blocks a, …, b − 1 as one, given its share of reals
+        p, q = (one[b] - one[a] for one in below)
+        return (p * log(p / (p + q)) if p else 0.0) + (q * log(q / (p + q)) if q else 0.0)
 
-def _log_likelihood(counts: Array) -> Array:
-    """Log-likelihood of the labels in each block, given the block's share of reals; `counts` has shape (2, blocks)."""
-    from scipy.special import xlogy
+    def gain(i: int) -> float:
+        a, b, c = starts[i : i + 3]
+        return likelihood(a, b) + likelihood(b, c) - likelihood(a, c)
 
-    return np.asarray(xlogy(counts, counts / counts.sum(axis=0)).sum(axis=0))
+    gains = [gain(i) for i in range(len(starts) - 2)]
+    while gains and min(gains) <= log(n + m) / 2:
+        i = gains.index(min(gains))
+        del gains[i], starts[i + 1]
+        for j in range(max(0, i - 1), min(i + 1, len(gains))):
+            gains[j] = gain(j)
+    kept = starts[:-1]
+    return ScoreBlocks(blocks.edges[kept], *(np.add.reduceat(one, kept) for one in (blocks.p, blocks.q)))

@@ -11,21 +11,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from precall.printing import brief
 from precall.theory import checks
+from precall.theory.acceptance import refined_masses
 from precall.theory.arrays import Array
 from precall.theory.curve import PrecisionRecall
+from precall.theory.divergences import divergence
+from precall.theory.f_divergence import Divergence
+from precall.theory.frontiers import Frontier, frontier
 from precall.theory.hull import score_blocks
-
-if TYPE_CHECKING:
-    from precall.theory.f_divergence import Divergence
-    from precall.theory.frontiers import Frontier
-
+from precall.theory.mauve import mauve
+from precall.theory.projection import projected_masses
 
 STEEPEST = 1e300  # larger ratios count as this one: their f would overflow before it is multiplied by its tiny mass
 
@@ -189,8 +189,6 @@ class RatioSpectrum(PrecisionRecall):
         Its curve is `alpha_K(λ) = min(1, K alpha(λ/K))`, the best that any distribution with `q̃ ≤ K q` can reach at
         every λ (Verine, 2024, Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection).
         """
-        from precall.theory.acceptance import refined_masses
-
         return self._sorted(self.p, refined_masses(self.p, self.q, checks.budget(budget)))
 
     def projected(self, lam: float) -> RatioSpectrum:
@@ -201,8 +199,6 @@ class RatioSpectrum(PrecisionRecall):
         large λ replaces what the model invents, a small λ adds what it misses. λ = 1 gives the data, λ = 0 the model
         itself.
         """
-        from precall.theory.projection import projected_masses
-
         return self._sorted(self.p, projected_masses(self.p, self.q, lam))
 
     # --------------------------------------------------------------------------------- divergences and frontiers
@@ -218,8 +214,6 @@ class RatioSpectrum(PrecisionRecall):
             >>> round(spectrum.divergence("kl"), 6), spectrum.divergence("reverse_kl")
             (0.346574, inf)
         """
-        from precall.theory.divergences import divergence
-
         f = divergence(name)
         both = (self.p > 0) & (self.q > 0)
         p, q = self.p[both], self.q[both]
@@ -236,14 +230,10 @@ class RatioSpectrum(PrecisionRecall):
         References:
             Djolonga et al. (2020), Prop. 1 (corrected: docs/errata.md, DJO-4); docs/theory.md, Frontiers.
         """
-        from precall.theory.frontiers import frontier
-
         return frontier(self.p, self.q, order=order, side=side, points=points)
 
     def mauve(self, c: float = 5.0) -> float:
         """MAUVE: the area under the inclusive order-1 frontier, losses scaled by `c`; in (0, 1], 1 iff P = Q."""
-        from precall.theory.mauve import mauve
-
         return mauve(self.p, self.q, c=c)
 
     def to_dict(self) -> dict[str, list[float]]:

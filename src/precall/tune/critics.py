@@ -102,7 +102,6 @@ class MapHead(nn.Module):
         self.line, self.embedding = nn.Conv2d(CHANNELS[1], 1, 1), embedding
 
     def seen(self, maps: Tensor) -> Tensor:
-        """Standardised maps."""
         return (maps - self.mean) / self.scale
 
     def forward(self, seen: Tensor, labels: Tensor | None) -> Tensor:

@@ -308,7 +308,6 @@ def _fetched(name: str, file: str) -> Path:
 
 
 def _read(samples: SampleSet) -> Numbers:
-    """All samples of a set as one array."""
     if samples.kind == "images":
         return read_images(samples, lambda image: image)
     if isinstance(samples, Rows):
@@ -342,7 +341,6 @@ def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixe
 
 
 def _numbers(samples: SampleSet) -> Numbers:
-    """A table of numbers as a matrix."""
     rows = [samples[index] for index in range(len(samples))]
     try:
         return checks.numbers("data", [[float(cell) for cell in row.values()] for row in rows])

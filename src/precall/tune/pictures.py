@@ -124,7 +124,6 @@ def _shown(axes: Axes, samples: Tensor, real: Tensor) -> None:
 
 @plain_pictures()
 def write(figure: Figure, path: Path) -> bool:
-    """Write a figure as a PNG."""
     picture = BytesIO()
     figure.savefig(picture, dpi=100, format="png")
     write_atomically(path, picture.getvalue())

@@ -241,7 +241,8 @@ def recipe(
         )
     flow = family.flow if own[0] is None else hasattr(own[0], "forward_with_log_prob")
     steps, settings = plan(data, name, family)
-    standard = _standard(data) if flow or own[0] is None else None
+    is_table = len(data.shape) == 1 and data.name not in DATASETS  # those are on a suitable scale as they are
+    standard = Standardization.of(data.samples) if is_table and (flow or own[0] is None) else None
     critic = family.discriminator if own[1] is None else building(own[1])
     prepared = _prepared(data, family.multiple, flow) if standard is None else data
     if bins and flow:
@@ -300,11 +301,6 @@ def _features(data: TrainingData, standard: Standardization | None, encoder: str
         return np.array(encode(images, encoder), np.float32)
     samples = data.samples if standard is None else standard.apply(data.samples)
     return np.asarray(samples, np.float32).reshape(len(samples), -1)
-
-
-def _standard(data: TrainingData) -> Standardization | None:
-    """The standardisation of a table of the user. The data sets of precall are on a suitable scale as they are."""
-    return None if data.name in DATASETS or len(data.shape) != 1 else Standardization.of(data.samples)
 
 
 def _prepared(data: TrainingData, multiple: int, flow: bool) -> TrainingData:

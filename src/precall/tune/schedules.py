@@ -92,7 +92,6 @@ class Schedule(Scheduled):
 
 
 def objective_at(objective: Any, step: int) -> Any:
-    """The objective at a step."""
     return objective.at(step) if isinstance(objective, Scheduled) else objective
 
 

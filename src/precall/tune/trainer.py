@@ -293,7 +293,6 @@ class Trainer:
         checkpoints.write(path, *self._state())
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors and facts of a checkpoint."""
         tensors = {"rng/latents": self.rng.get_state(), "rng/torch": torch.get_rng_state()}
         if torch.cuda.is_available():
             tensors["rng/cuda"] = torch.cuda.get_rng_state(self.fabric.device)

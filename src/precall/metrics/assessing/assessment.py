@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from precall.devices import check_device
+from precall.encoders import Encoder
+from precall.encoders.registry import named_by_file
 from precall.engines.runner import ENGINES
 from precall.metrics.assessing.monitor import Monitor
 from precall.metrics.assessing.prepared import PreparedReals
@@ -46,11 +48,10 @@ from precall.metrics.scores.results import Assessment, Comparison
 from precall.metrics.tables.category_levels import pooled_notices, with_shared_levels
 from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of, timed
+from precall.samples.opening import separate_shards
+from precall.samples.references import ReferenceRows, open_reference
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
-
-if TYPE_CHECKING:
-    from precall.encoders import Encoder
 
 # the settings that shards have; all others need the samples in one process
 SHARDED = ("metrics", "k", "ties", "seed", "encoder", "engine", "ray_address", "work", "progress")
@@ -216,9 +217,6 @@ class Reference(PreparedReals):
     @classmethod
     def fitted(cls, real: object, request: Request) -> Reference:
         """The real samples, checked and encoded, with the settings of a request."""
-        from precall.encoders.registry import named_by_file
-        from precall.samples.references import ReferenceRows
-
         checks.choice("ties", request.ties, ("closed", "open"))
         checks.seed(request.seed)
         check_device(request.device)
@@ -257,8 +255,6 @@ class Reference(PreparedReals):
 
         Pass the encoder that made it if that is your own: a file never names code that is run.
         """
-        from precall.samples.references import open_reference
-
         opened = open_reference(Path(path))
         settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
         return cls.fit(opened, encoder=encoder, device=device, **settings)
@@ -270,8 +266,6 @@ class Reference(PreparedReals):
         several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
         merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
         """
-        from precall.samples.opening import separate_shards
-
         if self.preset is not None:
             raise ValueError("a sketch has the scores of no preset. Fit the reference without `preset`.")
         if isinstance(shard, str | Path) and len(parts := separate_shards(str(shard))) > 1:

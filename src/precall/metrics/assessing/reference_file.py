@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,18 +14,14 @@ from precall.metrics.inputs.features import device_of
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.sweep import Balls, margin_levels
+from precall.samples.references import BALLS, OUTPUT, REFERENCE, ReferenceRows
 from precall.theory.arrays import to_numpy
-
-if TYPE_CHECKING:
-    from precall.samples.references import ReferenceRows
 
 OF_MACHINE = frozenset({"torch", "device", "pillow", "transformers", "scikit-learn"})  # parts of a protocol
 
 
 def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str, Any]) -> Path:
     """Write features, moments and balls of one side to a `.precall` file; `settings` are k, ties and seed."""
-    from precall.samples.references import OUTPUT, REFERENCE
-
     if side.table is not None:
         way_out = "Pass the table itself as `real`."
         raise ValueError(f"a reference cannot hold a table, whose encoder needs the rows themselves. {way_out}")
@@ -50,7 +46,6 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
 def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
     """The balls that `save_side` wrote, or None if they belong to another k or lie on another device."""
     from precall.metrics.tiles.clouds import Cloud
-    from precall.samples.references import BALLS
 
     if samples.about["k"] != k or device_of(side.features) != "cpu" or "approximate_radii" in samples.about:
         return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.cells.clusters import CLUSTERS, MAUVE
 from precall.metrics.cells.local_curves import LOCAL_KDE
 from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, LINEAR, QUADRATIC
@@ -21,9 +22,6 @@ from precall.metrics.scores.metric import QUICK, Found, Metric
 from precall.metrics.scores.score import INFINITY, Score, ScoreInfo
 from precall.plugins import loaded, plugins
 from precall.theory import checks
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 METRICS: dict[str, Metric] = {
     metric.name: metric

@@ -13,6 +13,7 @@ from precall.metrics.inputs.features import Pair
 from precall.metrics.protocols.presets import PRESETS, Preset, preset_named
 from precall.metrics.scores.metric import Metric
 from precall.progress import Progress
+from precall.samples.columns import TableChoice
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -90,8 +91,6 @@ class Request:
     @property
     def table(self) -> TableChoice | None:
         """What the user says about the columns of a table, or None."""
-        from precall.samples.columns import TableChoice
-
         choice = TableChoice(self.columns, tuple(self.ignore), dict(self.kinds or {}), self.show_rows)
         return choice if choice else None
 

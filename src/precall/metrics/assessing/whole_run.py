@@ -14,34 +14,35 @@ from precall import __version__
 from precall.metrics.cells.histograms import Clusters, cells_of_pair
 from precall.metrics.cells.moved import moved
 from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
+from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.distances.kernel_distance import KID, kernel_of
+from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, Pair, check_k, device_of, uniform_rows
 from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.parallel import interruptible, side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.metrics import CLIPPED
+from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
+from precall.metrics.scores.evidence import Moved
 from precall.metrics.scores.metric import QUICK, Found, Metric
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
+from precall.metrics.scores.score import Score
 from precall.metrics.tables.category_levels import named_category_codes
 from precall.metrics.tables.column_drift import ColumnDrift, column_drift
 from precall.metrics.tables.gaps import copies_with_gaps
 from precall.metrics.tables.table_notices import table_notices
 from precall.progress import Progress, StageProgress, stage_of, timed
+from precall.samples.sampleset import SampleWarning
 from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run, Sums
-    from precall.metrics.classifiers.result import ClassifierResult
-    from precall.metrics.distances.moments import Moments
-    from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.pairs.kernels import Kernel, KernelSums
     from precall.metrics.protocols.presets import Preset
-    from precall.metrics.scores.evidence import Moved
-    from precall.metrics.scores.score import Score
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 MOST = 20_000  # samples of each side that the curve and the k-NN scores of a quick assessment are computed from
@@ -220,8 +221,6 @@ class WholeRun:
     @property
     def _notices(self) -> list[str]:
         """Notices about the samples, which are issued as warnings too."""
-        from precall.samples.sampleset import SampleWarning
-
         found = notices(self._sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
         found += [] if self.real.prompted is None else self.real.prompted.about.get("notes", [])
         if self.kept != (self.real, self.fake):

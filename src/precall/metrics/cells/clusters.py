@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.cells.histograms import histograms_of_pair
-from precall.metrics.scores.metric import RESAMPLES, Found, Metric, bounded_intervals, curve_found, over
-from precall.metrics.scores.score import COVERS, CURVE_SCORES, READ, Score, ScoreInfo, bounded_interval, read, readings
+from precall.metrics.scores.metric import RESAMPLES, Found, Metric, bounded_intervals, curve_found
+from precall.metrics.scores.score import (
+    COVERS,
+    CURVE_SCORES,
+    READ,
+    Score,
+    ScoreInfo,
+    bounded_interval,
+    over,
+    read,
+    readings,
+)
 from precall.theory.mauve import mauve_variance
 from precall.theory.spectrum import RatioSpectrum
 

@@ -16,8 +16,8 @@ import numpy as np
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.inputs.features import Pair, tile_rows
 from precall.metrics.inputs.records import first_equal_row, kept_together
-from precall.metrics.scores.metric import RESAMPLES, Found, Metric, bounded_intervals, curve_found, over
-from precall.metrics.scores.score import CURVE_SCORES, readings
+from precall.metrics.scores.metric import RESAMPLES, Found, Metric, bounded_intervals, curve_found
+from precall.metrics.scores.score import CURVE_SCORES, READ, over, read, readings
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.spectrum import RatioSpectrum
@@ -124,10 +124,10 @@ def _compute(run: Run) -> Found:
     run.report("local_kde")
     found = curve_of_pair(run.pair, seed=run.seed)
     rng = np.random.default_rng(run.seed)
-    spreads = over([readings(found.resampled(rng)) for _ in range(RESAMPLES)], np.std)
+    spreads = over([read(found.resampled(rng)) for _ in range(RESAMPLES)], np.std)
     chance = over([readings(found.permuted(rng)) for _ in range(RESAMPLES)], np.mean)
     halves = {name: QUANTILE * spread for name, spread in spreads.items()}
-    intervals = bounded_intervals(readings(found.spectrum), halves, CURVE_SCORES, n=min(run.sizes))
+    intervals = bounded_intervals(read(found.spectrum), halves, READ, n=min(run.sizes))
     settings = {"estimator": "local_kde", "k": found.k}
     return curve_found(run, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.cells.histograms import CELLS, Clusters, histograms_of_pair
 from precall.metrics.inputs.features import Pair, as_tensor, device_of, uniform_rows
+from precall.metrics.members.views import column_quantiles
 from precall.metrics.scores.evidence import BEYOND, Moved
-from precall.theory.arrays import Array
+from precall.theory.arrays import Array, to_numpy
 from precall.theory.chance import chance_corrected
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ROWS = 2000  # samples of each set
 DRAWS = 12  # bootstrap samples, as many as of the curve
@@ -27,33 +32,35 @@ def moved(pair: Pair, seed: int = 0) -> Moved:
 
     Its seed is not that of an assessment: the same samples have the same cells, and so the same names.
     """
-    p, q = (one.astype(np.float64) for one in pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy())
-    between = partial(_between, device=device_of(pair.real), seed=seed)
-    parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), between(p, q)
+    rows = pair.rows(*uniform_rows(pair.sizes, ROWS, seed))
+    device = "cuda" if device_of(pair.real) == "cuda" else "cpu"
+    p, q = (as_tensor(one, device).double() for one in (rows.real, rows.fake))
+    parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), _between(p, q, seed)
     matched: Sequence[float | None] = [None] * len(cells)
     if cells[0] >= VISIBLE:
-        spread = q.std(axis=0)
-        factor = np.divide(p.std(axis=0), spread, out=np.ones_like(spread), where=spread > 0)
+        (spread, mean), (of_reals, centre) = (torch.std_mean(one, dim=0, correction=0) for one in (q, p))
+        factor = torch.where(spread > 0, of_reals / spread, 1.0)
         # q with the mean and the spread of p in every column
-        matched = between(p, p.mean(axis=0) + (q - q.mean(axis=0)) * factor)
-    rows = zip(parts.tolist(), cells, matched, strict=True)
-    whole, *draws = (Moved(s, n, w, before, after, *left) for (s, n, w, *left), before, after in rows)
+        matched = _between(p, centre + (q - mean) * factor, seed)
+    found = zip(parts.tolist(), cells, matched, strict=True)
+    whole, *draws = (Moved(s, n, w, before, after, *left) for (s, n, w, *left), before, after in found)
     return replace(whole, draws=tuple(draws))
 
 
-def _standardised(p: Array, q: Array) -> tuple[Array, Array]:
+def _standardised(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """Both sets in the units of the reals, without the columns that do not vary there."""
-    largest = np.maximum(np.abs(p).max(axis=0), np.abs(q).max(axis=0))
-    p, q = (np.ldexp(one, -np.frexp(largest)[1]) for one in (p, q))  # squares of tiny units would be 0
-    some = np.concatenate([one[:QUANTILE_ROWS] for one in (p, q)])
-    ends = np.quantile(some, (TAIL, 1 - TAIL), axis=0)
-    p, q = (np.clip(one, *ends) for one in (p, q))  # a heavy tail is mostly noise
-    centre, spread = p.mean(axis=0), p.std(axis=0)
+    x = torch.cat([p, q])
+    largest = x.abs().amax(dim=0)
+    x /= torch.where(largest > 0, largest, 1.0)  # squares of tiny units would be 0
+    some = torch.cat([one[:QUANTILE_ROWS] for one in (x[: len(p)], x[len(p) :])])
+    x = x.clamp(*column_quantiles(some, (TAIL, 1 - TAIL)))  # a heavy tail is mostly noise
+    spread, centre = torch.std_mean(x[: len(p)], dim=0, correction=0)
     varied = spread > 1e-9
-    return (p - centre)[:, varied] / spread[varied], (q - centre)[:, varied] / spread[varied]
+    x = ((x - centre) / spread)[:, varied]
+    return x[: len(p)], x[len(p) :]
 
 
-def _moments(p: Array, q: Array, rng: np.random.Generator) -> Array:
+def _moments(p: Tensor, q: Tensor, rng: np.random.Generator) -> Array:
     """Shift, narrow, wide, and what these leave beyond λ: of all samples, then of bootstrap samples."""
     (mean, v), (other, w) = (_drawn_moments(one, rng) for one in (p, q))
     ratio = np.maximum(w / np.maximum(v, 1e-12), 1e-9)
@@ -86,20 +93,19 @@ def _left(squared: Array, w: Array, signal: Array) -> tuple[Array, Array]:
     return found[0], found[1]
 
 
-def _drawn_moments(x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _drawn_moments(x: Tensor, rng: np.random.Generator) -> tuple[Array, Array]:
     """Mean and variance of every column: of all samples, then of bootstrap samples; shape (1 + draws, d) each."""
     n = len(x)
     drawn = [np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(DRAWS)]
-    weights = np.stack([np.ones(n), *drawn]) / n
-    mean = weights @ x
-    return mean, weights @ x**2 - mean**2
+    weights = torch.as_tensor(np.stack([np.ones(n), *drawn]) / n, device=x.device)
+    mean, square = to_numpy(torch.stack([weights @ x, weights @ x**2]))
+    return mean, square - mean**2
 
 
-def _between(p: Array, q: Array, device: str, seed: int) -> list[float]:
+def _between(p: Tensor, q: Tensor, seed: int) -> list[float]:
     """Total variation between cells beyond chance: of all samples, then of bootstrap samples."""
     cells = min(CELLS, len(p), len(q))
-    pair = Pair(as_tensor(p, device), as_tensor(q, device)) if device == "cuda" else Pair(p, q)
-    found: Clusters = histograms_of_pair(pair, n_clusters=cells, repeats=1, seed=seed, starts=STARTS)
+    found: Clusters = histograms_of_pair(Pair(p, q), n_clusters=cells, repeats=1, seed=seed, starts=STARTS)
     rng = np.random.default_rng(seed)
     chance = float(np.mean([one.total_variation for one in found.permuted(PERMUTED, rng)]))
     drawn = [one.total_variation for one in found.resampled(DRAWS, rng)]

@@ -8,7 +8,7 @@ Classifiers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -109,7 +109,8 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
     log_ratio = calibrated(scores, samples.real, samples.fold)
     held_out = HeldOutScores(scores, samples.real, samples.fold, unit=samples.unit)
     settings = {"folds": folds, "seed": seed}
-    return _result(name, samples, held_out, held_out.spectrum(), log_ratio, half_scores, settings)
+    proof = _certify(samples, half_scores)
+    return _result(name, samples, held_out, held_out.spectrum(), log_ratio, proof, settings)
 
 
 def auto(
@@ -147,22 +148,27 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     (rows, fit), (half_rows, half_fit) = side_by_side([samples.rows, samples.half_rows])
     tasks = samples.fold_tasks(rows, fit) + samples.tasks(half_rows, half_fit, inner)
     tests = samples.fold_tests() + [samples.index(~one) for one in inner]
-    jobs = [partial(panel.trained, tasks, tests, seed, progress), partial(feature_test, samples, rows, fit, seed)]
-    found: list[Any] = side_by_side(jobs)  # type: ignore[arg-type]
-    (fitted, by_member), of_features = found
+    jobs: list[Callable[[], Any]] = [partial(panel.trained, tasks, tests, seed, progress)]
+    jobs += [partial(feature_test, samples, rows, fit, seed)]
+    (fitted, by_member), of_features = side_by_side(jobs)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
     inner_scores = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
-    trained = panel.combined(samples, rows.views, fitted, log_ratios)
+    sizes = ((1 - 1 / INNER) / 2, 1 - 1 / folds)
+    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes, unit=samples.unit)
+    committee = inner_scores[:, samples.held_out].mean(axis=0)
+    jobs = [
+        partial(panel.combined, samples, rows.views, fitted, log_ratios, scores),
+        held_out.log_ratios,
+        held_out.excess,
+        partial(_certify, samples, committee),
+    ]
+    trained, (log_ratio, simple), excess, proof = side_by_side(jobs)
     weights = dict(zip(panel.members, trained.weights[:-1].round(3).tolist(), strict=True))
     used = {"real": len(chosen[0]), "fake": len(chosen[1])}
     settings = {"folds": folds, "seed": seed, "samples": used, "weights": weights}
-    sizes = ((1 - 1 / INNER) / 2, 1 - 1 / folds)
-    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes, unit=samples.unit)
-    log_ratio, simple = held_out.log_ratios()
-    spectrum = plugged_in(simple, samples.real, held_out.excess())
-    committee = inner_scores[:, samples.held_out].mean(axis=0)
-    result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
+    spectrum = plugged_in(simple, samples.real, excess)
+    result = _result("auto", samples, held_out, spectrum, log_ratio, proof, settings)
     p_value = min(1.0, 2 * min(result.p_value, of_features))
     columns, real = zip(panel.members, log_ratios.T, strict=True), samples.real
     members = {name: RatioSpectrum.from_scores(real=one[real], fake=one[~real]) for name, one in columns}
@@ -196,11 +202,12 @@ def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> 
     some = rows.part(torch.as_tensor(chosen, device=rows.x.device))
     normal = NormalScores.of_task(rows, fit)
     points, scores = some.points.double(), normal.of(some)
-    i, j = torch.triu_indices(scores.shape[1], scores.shape[1])
+    i, j = torch.triu_indices(scores.shape[1], scores.shape[1], device=scores.device)
+    columns = scores.T.float().contiguous()
     kinds = (ModeWeights, IslandWeights)
     cells = [kind.densities(some, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
     members = torch.cat([torch.nn.functional.one_hot(one) for one in cells], dim=1).double()
-    blocks = [points, points**2, scores, scores[:, i] * scores[:, j], normal.summaries(some), members]
+    blocks = [points, points**2, scores, (columns[i] * columns[j]).T, normal.summaries(some), members]
     return feature_p_value(blocks, samples.real[chosen])
 
 
@@ -225,26 +232,33 @@ def _result(
     held_out: HeldOutScores,
     spectrum: RatioSpectrum,
     log_ratio: Array,
-    certified_scores: Array,
+    proof: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> ClassifierResult:
-    """The result from cross-fitted scores of all samples and from scores of the held-out half for the certificate."""
-    real, out, unit = samples.real, samples.held_out, samples.unit
+    """The result from cross-fitted scores and what `_certify` returns; its curve counts repeated rows once, too."""
+    real, unit = samples.real, samples.unit
     left_out = 0 if unit is not None else int((~samples.independent).sum())
+    counted = held_out.rows(samples.independent) if left_out else held_out
     repeats: dict[str, Any] = {"repeats_left_out": left_out} if left_out else {}
     if unit is None and any(samples.repeats):
         repeats["repeated"] = dict(zip(("real", "fake"), samples.repeats, strict=True))
     return ClassifierResult(
         name=name,
-        spectrum=spectrum,
+        spectrum=counted.spectrum() if left_out else spectrum,
         log_ratio_real=log_ratio[real],
         log_ratio_fake=log_ratio[~real],
         scores_real=held_out.scores[real],
         scores_fake=held_out.scores[~real],
         settings={**settings, "identical_rows": samples.identical, **repeats},
-        held_out=held_out.rows(samples.independent) if unit is None else held_out,
-        **certify(certified_scores, real[out], samples.independent[out], None if unit is None else unit[out]),
+        held_out=counted,
+        **proof,
     )
+
+
+def _certify(samples: FoldedSamples, scores: Array) -> dict[str, Any]:
+    """Certificate, accuracy and p-value from scores of the held-out half."""
+    out, unit = samples.held_out, samples.unit
+    return certify(scores, samples.real[out], samples.independent[out], None if unit is None else unit[out])
 
 
 def _curve(name: str, run: Run) -> Found:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
+from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly, smooth_calibrations
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.scores.score import CURVE_SCORES, READ, Interval, ScoreInfo, bounded_interval, read
+from precall.metrics.scores.score import COUNTS, READ, Interval, ScoreInfo, bounded_interval, over, read
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import log_losses
 from precall.theory.spectrum import RatioSpectrum
@@ -22,6 +22,7 @@ from precall.theory.spectrum import RatioSpectrum
 BOOTSTRAPS = 12
 PERMUTATIONS = 8
 TRAINING = 1.0  # variance of the training of the whole panel, over that between inner models
+MANY = 10_000  # samples from which computations take longer than handing Python from thread to thread
 FEW = 40  # half-widths grow by 1 + FEW/n, because small samples vary more than resampling them shows (simulations)
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the true score: sampling, training, and on the worse side what a better classifier may find"
@@ -42,9 +43,9 @@ class HeldOutScores:
     shrunk: bool = True  # whether an unclear difference is shrunk towards none
     unit: Index | None = None  # the unit of each sample, which is resampled as a whole; None if every sample is one
 
-    def log_ratios(self) -> tuple[Array, Array]:
-        """Calibrated log-ratios of the samples, and simpler ones for the curve."""
-        smooth, line = calibrated_smoothly(self.scores, self.real, self.fold)
+    def log_ratios(self, known: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+        """Calibrated log-ratios of the samples, and simpler ones for the curve; `known` is the smooth calibration."""
+        smooth, line = known or calibrated_smoothly(self.scores, self.real, self.fold)
         simple, shrinkage = calibrated_sparingly(self.scores, self.real, self.fold, smooth, line)
         return smooth, shrinkage * simple if self.shrunk else simple
 
@@ -61,11 +62,11 @@ class HeldOutScores:
             n_large=self.n_outer,
         )
 
-    def spectrum(self) -> RatioSpectrum:
-        """The curve: from calibrated ratios and the learning curve, or from the order of the scores."""
+    def spectrum(self, known: tuple[Array, Array] | None = None) -> RatioSpectrum:
+        """The curve: from calibrated ratios (see `log_ratios`) and the learning curve, or from the order of scores."""
         if self.inner is None:
             return RatioSpectrum.from_scores(real=self.scores[self.real], fake=self.scores[~self.real])
-        return plugged_in(self.log_ratios()[1], self.real, self.excess())
+        return plugged_in(self.log_ratios(known)[1], self.real, self.excess())
 
     def rows(self, rows: Index | Flags) -> HeldOutScores:
         """The scores of some samples."""
@@ -83,7 +84,7 @@ class HeldOutScores:
         rng = np.random.default_rng(seed)
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
         samples = [unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)]
-        return list(side_by_side([partial(_read_spectrum, one) for one in samples]))
+        return _read_all(samples)
 
     def intervals(
         self, values: Mapping[str, float], drawn: list[dict[str, float]], *, failed: bool = False
@@ -91,16 +92,18 @@ class HeldOutScores:
         """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
 
         `values` and `drawn` have the scores and points of the curve and of bootstrap samples, by the names in `READ`.
-        With calibrated ratios, the variance is at least that of a share of n samples. If an estimate `failed` and was
-        replaced by its certificate, a bound on one side only, intervals extend to the worse end of their range.
+        With calibrated ratios, the variance is about `values`, since an unclear difference was shrunk there, and at
+        least that of a share of n samples. If an estimate `failed` and was replaced by its certificate, a bound on one
+        side only, intervals extend to the worse end of their range.
         """
         from scipy.special import stdtrit
 
-        variance = _variances(drawn) + TRAINING * self._inner_variances()
+        variance = _variances(drawn) + TRAINING * self.inner_variances
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
         if self.inner is not None:
-            shares = np.array([values[info.name] for info in READ])
-            variance = np.maximum(variance, shares * (1 - shares) / n)
+            shares, centre = np.array([[one[info.name] for info in READ] for one in (values, over(drawn, np.mean))])
+            bias = np.zeros(len(READ)) if failed else centre - shares
+            variance = np.maximum(variance + bias**2, shares * (1 - shares) / n)
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         return {
             info.name: self._interval(info, values[info.name], half, np.inf if failed else UNSEEN * half, n)
@@ -109,7 +112,7 @@ class HeldOutScores:
 
     def _interval(self, info: ScoreInfo, value: float, half: float, reach: float, n: int) -> Interval:
         """The interval of one score. A classifier may miss a difference, but finds none where there is none."""
-        within = partial(bounded_interval, value, low=info.low, high=info.high, n=n)
+        within = partial(bounded_interval, value, low=info.low, high=info.high, n=n / COUNTS.get(info.name, 1.0))
         if self.inner is None:
             return within(half, covers=GIVEN_TRAINING)
         near, far = within(half, covers=COVERS), within(reach, covers=COVERS)
@@ -120,8 +123,7 @@ class HeldOutScores:
         rng = np.random.default_rng(seed)
         halves = replace(self, fold=self.fold % 2)  # the calibration has nothing to find; two folds are faster
         permuted = [replace(halves, real=self._permuted(rng)) for _ in range(PERMUTATIONS)]
-        drawn = side_by_side([partial(_read_spectrum, one) for one in permuted])
-        return {info.name: float(np.mean([one[info.name] for one in drawn])) for info in CURVE_SCORES}
+        return over(_read_all(permuted), np.mean)
 
     def _bootstrap(self, rng: np.random.Generator) -> Index:
         """Rows of a bootstrap sample of each class, or of the units."""
@@ -140,13 +142,16 @@ class HeldOutScores:
         permuted[np.lexsort((rng.random(len(self.real)), self.unit))] = self.real[np.argsort(self.unit, kind="stable")]
         return permuted
 
-    def _inner_variances(self) -> Array:
+    @cached_property
+    def inner_variances(self) -> Array:
         """Variance of each score between the curves of the inner models on the same samples."""
         if self.inner is None:
             return np.zeros(len(READ))
         scored = ~np.isnan(self.inner[0])
-        alone = [replace(self.rows(scored), scores=scores[scored]).log_ratios()[1] for scores in self.inner]
-        return _variances([read(plugged_in(ratios, self.real[scored], None)) for ratios in alone])
+        rows = replace(self.rows(scored), inner=None, shrunk=False)
+        alone = [replace(rows, scores=scores[scored]) for scores in self.inner]
+        ratios = [one.log_ratios(known)[1] for one, known in zip(alone, _calibrated(alone), strict=True)]
+        return _variances([read(plugged_in(one, rows.real, None)) for one in ratios])
 
 
 def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpectrum:
@@ -154,9 +159,16 @@ def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpec
     return lowered(RatioSpectrum.from_log_ratios(real=log_ratio[real], fake=log_ratio[~real]), excess)
 
 
-def _read_spectrum(scores: HeldOutScores) -> dict[str, float]:
-    """The scores and the points of the curve."""
-    return read(scores.spectrum())
+def _calibrated(samples: Sequence[HeldOutScores]) -> list[tuple[Array, Array]]:
+    """The smooth calibration of each of these samples."""
+    return smooth_calibrations([(one.scores, one.real, one.fold) for one in samples])
+
+
+def _read_all(drawn: Sequence[HeldOutScores]) -> list[dict[str, float]]:
+    """The scores and the points of each curve. Few samples are read in turn: threads would wait for each other."""
+    known = [None] * len(drawn) if drawn[0].inner is None else _calibrated(drawn)
+    jobs = [partial(lambda one, of: read(one.spectrum(of)), *each) for each in zip(drawn, known, strict=True)]
+    return [job() for job in jobs] if len(drawn[0].real) < MANY else side_by_side(jobs)
 
 
 def _variances(drawn: list[dict[str, float]]) -> Array:

@@ -96,9 +96,9 @@ def feature_p_value(blocks: Sequence[Tensor], real: Flags, seed: int = 0) -> flo
     compared with that of the permutations. Nothing is trained, so all samples count, and the test is exact.
     """
     labels = np.tile(real, (DRAWS + 1, 1))
-    labels[1:] = np.random.default_rng([seed, 1]).permuted(labels[1:], axis=1)
+    np.random.default_rng([seed, 1]).permuted(labels[1:], axis=1, out=labels[1:])
     n, m = int(real.sum()), int((~real).sum())
-    contrast = torch.as_tensor(np.where(labels, 1 / n, -1 / m), dtype=torch.float32, device=blocks[0].device)
+    contrast = torch.where(torch.as_tensor(labels, device=blocks[0].device), 1 / n, -1 / m)
     statistics = to_numpy(torch.cat([_statistics(contrast, block) for block in blocks], dim=1).double())
     ordered = np.sort(statistics, axis=0)
     rounding = 1e-5 * np.abs(ordered[-1])
@@ -110,8 +110,7 @@ def feature_p_value(blocks: Sequence[Tensor], real: Flags, seed: int = 0) -> flo
 
 def _statistics(contrast: Tensor, x: Tensor) -> Tensor:
     """Sum and maximum of t² over the features, for each permutation, shape (permutations, 2)."""
-    centred = x - x.mean(dim=0)
-    spread = centred.square().mean(dim=0).sqrt()
-    centred /= torch.where(spread > 1e-9, spread, torch.inf)
-    squares = (contrast @ centred.float()) ** 2
+    centred = (x - x.mean(dim=0)).float()
+    variance = centred.square().mean(dim=0)
+    squares = (contrast @ centred).square_() / torch.where(variance > 1e-18, variance, torch.inf)
     return torch.stack([squares.sum(dim=1), squares.amax(dim=1)], dim=1)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precall.metrics.classifiers.held_out import SLOPES, HeldOutScores
 from precall.metrics.classifiers.permutation import log_e_value, permutation_p_value, unit_p_value
+from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.score import Interval, Score, read
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags, Index
@@ -65,11 +67,13 @@ class ClassifierResult:
 
     def uncertainty(self, *, seed: int) -> dict[str, Any]:
         """Intervals, bootstrap draws, chance levels and settings of the curve, as `curve_found` takes them."""
-        drawn = self.held_out.resampled(seed=seed)
+        of = self.held_out
+        jobs: list[Callable[[], Any]] = [partial(of.resampled, seed=seed), partial(of.chance, seed=seed)]
+        drawn, chance, _ = side_by_side([*jobs, lambda: of.inner_variances])
         return {
-            "intervals": self.held_out.intervals(read(self.spectrum), drawn, failed=self.failed),
+            "intervals": of.intervals(read(self.spectrum), drawn, failed=self.failed),
             "draws": drawn,
-            "chance": self.held_out.chance(seed=seed),
+            "chance": chance,
             "settings": {"estimator": self.name, **self.settings},
         }
 

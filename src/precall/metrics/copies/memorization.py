@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
+from precall.metrics.assessing.run import Run
 from precall.metrics.copies.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
 from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
 from precall.metrics.inputs.records import twin_records
@@ -23,9 +23,6 @@ from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 LISTED = 16  # number of nearest samples kept per sample
 MOST_LISTED = 64  # the same if one set is much smaller than the other

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.distances.moments import (
     DECIDED_BY_OUTLIERS,
     Moments,
@@ -34,9 +35,6 @@ from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
 from precall.theory.arrays import is_tensor, to_numpy
 from precall.theory.checks import Array
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 FROM_MOMENTS = "none: it needs every sample, and only their moments are known"
 AnyMatrix: TypeAlias = Any  # an array, or a tensor on an accelerator

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.distances.moments import (
     DECIDED_BY_OUTLIERS,
     decided_by_outliers,
@@ -20,9 +21,6 @@ from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import Array
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 Sums = tuple[Array, Array, float]  # row sums, column sums and the sum of squares of a kernel matrix
 MOST = 10_000  # samples per side whose pairs are computed

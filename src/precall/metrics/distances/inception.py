@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.inputs.features import Features, as_features, tiles
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 
 def inception_score(probabilities: object, *, splits: int = 1, level: float = 0.95) -> Score:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.distances.gaussian_kernel import mmd_score
 from precall.metrics.inputs.features import Pair, float64
 from precall.metrics.scores.metric import Found, Metric
@@ -70,15 +71,13 @@ def kid_score(kernel: Kernel, sums: Sequence[tuple[Array, Array, float]], level:
 def kernel_of(pair: Pair, degree: int = DEGREE) -> Kernel:
     """The kernel for this pair: its shift is its value at the mean of the first real samples."""
     both: tuple[Any, Any] = pair.real, pair.fake
-    largest = max(float(abs(one[i : i + BLOCK]).max()) for one in both for i in range(0, len(one), BLOCK))
+    largest = max(max(-float(one.min()), float(one.max())) for one in both)
     single = all(str(features.dtype).endswith("float32") for features in (pair.real, pair.fake))
     return kernel_around(to_numpy(float64(pair.real[:BLOCK]).mean(0)), largest, single=single, degree=degree)
 
 
 def kernel_around(centre: Array, largest: float, *, single: bool, degree: int = DEGREE) -> Kernel:
     """The kernel whose shift is its value at `centre`, for features of at most the absolute value `largest`."""
-    import torch
-
     from precall.metrics.pairs.kernels import Kernel, power
 
     shift = float(power(torch.tensor(centre @ centre / len(centre)), degree))

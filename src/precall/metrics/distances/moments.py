@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ import numpy.typing as npt
 from precall.metrics.inputs.features import Features, as_features, same_dimension, tiles
 from precall.metrics.scores.score import normal_quantile
 from precall.printing import brief
+from precall.samples import open_samples
+from precall.samples.arrays import Statistics
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
-
-if TYPE_CHECKING:
-    from precall.theory.frontiers import Frontier
+from precall.theory.frontiers import Frontier
 
 DECIDED_BY_OUTLIERS = "none: a few outliers decide this score"  # what the settings of a score say in place of it
 FEWEST_EXTREMES = 60  # values from which the shape of a tail is known well enough: 400 samples and more
@@ -94,9 +94,6 @@ class Moments:
     @classmethod
     def load(cls, path: str | Path) -> Moments:
         """The moments in a `.npz` file of `mu`, `sigma` and `n`."""
-        from precall.samples import open_samples
-        from precall.samples.arrays import Statistics
-
         found = open_samples(str(path))
         if not isinstance(found, Statistics) or found.n is None:
             raise ValueError(f"`{path}` must hold `mu`, `sigma` and the number of samples `n`. Write it with `save`.")
@@ -183,8 +180,9 @@ def degrees_of_freedom(influences: Array) -> float:
     """Degrees of freedom of the sample variance of n influences, 2n/(κ − 1) with their kurtosis κ, at least 2."""
     centred = influences - influences.mean()
     centred = centred / (np.abs(centred).max() or 1.0)
-    square = float((centred**2).mean())
-    excess = float((centred**4).mean()) / square**2 - 1 if square > 0 else 0.0
+    squares = centred * centred
+    square = float(squares.mean())
+    excess = float((squares * squares).mean()) / square**2 - 1 if square > 0 else 0.0
     return max(2.0, 2 * len(influences) / excess) if excess > 0 else np.inf
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.distances.frechet_distance import distance_interval
 from precall.metrics.distances.moments import DECIDED_BY_OUTLIERS, decided_by_outliers
 from precall.metrics.inputs.features import Pair
@@ -13,9 +12,6 @@ from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Score, ScoreInfo
 from precall.theory import checks
 from precall.theory.arrays import Array, Index
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 DIRECTIONS = 1000  # as in Berthet et al.
 AT_ONCE = 1 << 22  # projections that are sorted at once

@@ -6,18 +6,15 @@ tensors on their own device. Features are checked once, here; code inside the ro
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
 from precall.theory.arrays import Array, Index, check_tensor, is_tensor, to_numpy
-
-if TYPE_CHECKING:
-    import torch
 
 Features: TypeAlias = "npt.NDArray[np.floating[Any]] | torch.Tensor"
 """A checked matrix (samples, dimensions) of float32 or float64."""
@@ -74,8 +71,6 @@ class Pair:
         """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
         if not (is_tensor(self.real) or is_tensor(self.fake)):
             return self
-        import torch
-
         devices = {str(one.device) for one in (self.real, self.fake) if isinstance(one, torch.Tensor)}
         if len(devices) > 1:
             raise ValueError(f"`real` and `fake` must be on the same device; got {' and '.join(sorted(devices))}.")
@@ -125,8 +120,6 @@ def moved(features: Features, device: str) -> Features:
 
 def as_tensor(features: Features, device: str | torch.device) -> torch.Tensor:
     """The features as a tensor. A read-only (memory-mapped) array is copied: torch warns that it might write to it."""
-    import torch
-
     shared = isinstance(features, torch.Tensor) or features.flags.writeable
     return torch.as_tensor(features if shared else np.array(features), device=device)
 
@@ -173,7 +166,7 @@ def as_precise_as(features: Features, matrix: F) -> F:
 
 def beside(tile: F, array: Array) -> F:
     """`array` as the same kind of array as `tile`, on the same device."""
-    return sys.modules["torch"].as_tensor(array, device=tile.device) if is_tensor(tile) else array  # type: ignore[return-value]
+    return torch.as_tensor(array, device=tile.device) if is_tensor(tile) else array  # type: ignore[return-value]
 
 
 def _float_array(name: str, values: object) -> npt.NDArray[np.floating[Any]]:
@@ -198,8 +191,6 @@ def _float_array(name: str, values: object) -> npt.NDArray[np.floating[Any]]:
 
 
 def _float_tensor(name: str, values: torch.Tensor) -> torch.Tensor:
-    import torch
-
     check_tensor(name, values)
     wide = {torch.float64, torch.int32, torch.int64, torch.uint32, torch.uint64}
     return values.detach().to(torch.float64 if values.dtype in wide else torch.float32)
@@ -220,7 +211,7 @@ def check_k(k: object, **sizes: int) -> None:
 
 
 def _check_finite(name: str, matrix: Features) -> None:
-    isfinite = sys.modules["torch"].isfinite if is_tensor(matrix) else np.isfinite
+    isfinite: Any = torch.isfinite if is_tensor(matrix) else np.isfinite
     # each tile waits for the device, so that few large ones are faster there
     rows = tile_rows(matrix.shape[1]) * (1 if device_of(matrix) == "cpu" else 16)
     for start in range(0, matrix.shape[0], rows):

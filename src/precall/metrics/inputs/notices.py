@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.encoders.registry import FORMER
 from precall.metrics.inputs.records import first_equal_row, of_categories
+from precall.metrics.inputs.sides import Side
 from precall.printing import shown
+from precall.samples import SampleSet
 from precall.theory.arrays import Array
-
-if TYPE_CHECKING:
-    from precall.metrics.inputs.sides import Side
-    from precall.samples import SampleSet
 
 MOST_TEXTS = 20_000  # texts whose length is measured, evenly spaced
 APART = 0.3  # distance between the distributions of lengths above which they differ a lot
@@ -32,10 +29,11 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
     found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.record.subsample)]
     rounded = [(name, side.record.storage) for name, side in sides.items() if side.record.storage]
     found += [f"{name}: the values were {how}. Store both sides in the same way." for name, how in rounded]
-    if real[1].record.reference is not None and real[1].record.encoder == FORMER:
+    former = {encoder: kind for kind, encoder in FORMER.items()}.get(real[1].record.encoder or "")
+    if real[1].record.reference is not None and former:
         found.append(
-            f"real: the reference was made with {FORMER}, the former default of images, and so are the fakes encoded. "
-            "Make it again to use the present default."
+            f"real: the reference was made with {real[1].record.encoder}, the former default of {former}, and so are "
+            "the fakes encoded. Make it again to use the present default."
         )
     for name, side in others:
         found += _repeats(real[1], side, name)

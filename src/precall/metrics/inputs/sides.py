@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from precall.devices import exact_device
+from precall.encoders import EncodedFeatures, Encoder, default_encoder, encode, load_encoder
+from precall.encoders.registry import runs_on_a_device
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, as_features, as_tensor, moved
 from precall.metrics.scores.record import SideRecord
 from precall.progress import StageProgress
+from precall.samples import SampleSet, open_samples
+from precall.samples.arrays import Statistics, stored_statistics
+from precall.samples.columns import TableChoice
+from precall.samples.references import OUTPUT, ReferenceRows
+from precall.samples.tables import TableRows
 from precall.theory import checks
 from precall.theory.arrays import Array, Index, Matrix, check_tensor, is_tensor, to_numpy
 
-if TYPE_CHECKING:
-    from precall.encoders import Encoder
-    from precall.samples import SampleSet
-    from precall.samples.arrays import Statistics
-    from precall.samples.columns import TableChoice
-    from precall.samples.references import ReferenceRows
-
 BITS = {"bfloat16": 8, "float16": 11}  # significant bits of the types of 16 bits, from the coarsest to the finest
-LOOKED_AT = 1000  # rows that are looked at before all are
+LOOKED_AT = 1 << 16  # values that are looked at before all are
 USED = 0.3  # share of values that use the last bit of a type; half of all do, and fewer of whole numbers
 
 
@@ -68,8 +68,6 @@ class Side:
         paths: tuple[Path, ...] = getattr(self.samples, "paths", ())
         if len(paths) != 1 or paths[0].suffix.lower() != ".npz":
             return None
-        from precall.samples.arrays import stored_statistics
-
         names = ("mu", "sigma") if output is None else ("mu_s", "sigma_s")
         found = stored_statistics(paths[0], *names)
         return None if found is None else Moments.from_statistics(*found, max(2, len(self.features)))
@@ -154,7 +152,8 @@ class Side:
     @property
     def float_type(self) -> str | None:
         """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
-        some = to_numpy(self.features[:: max(1, len(self.features) // LOOKED_AT)])
+        n, d = self.features.shape
+        some = to_numpy(self.features[:: max(1, n * d // LOOKED_AT)])
         for name, bits in BITS.items():
             mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
             odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
@@ -205,9 +204,6 @@ def side(
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
     """
-    from precall.encoders import encode
-    from precall.samples.tables import TableRows
-
     found = _unencoded(name, source, table, at_least)
     if not isinstance(found, Side):
         fitted_on = reference.samples if reference is not None else found if name == "real" else None
@@ -239,11 +235,6 @@ def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int)
         check_tensor(name, source)
     if _is_matrix(source):
         return Side(as_features(name, source, at_least=at_least))
-    from precall.encoders import EncodedFeatures
-    from precall.samples import open_samples
-    from precall.samples.references import ReferenceRows
-    from precall.samples.tables import TableRows
-
     if isinstance(source, EncodedFeatures):
         record = SideRecord.from_dict(source.to_dict())
         return Side(as_features(name, source.array, at_least=at_least), record=record)
@@ -266,9 +257,6 @@ def _loaded(
     device: str | None,
 ) -> Encoder:
     """The requested encoder, or the default one for the kind of samples; it is taken from `loaded` or added to it."""
-    from precall.encoders import Encoder, default_encoder, load_encoder
-    from precall.encoders.registry import runs_on_a_device
-
     encoder, default = choice
     if isinstance(encoder, Encoder):
         return encoder
@@ -280,8 +268,6 @@ def _loaded(
 
 def _of_reference(samples: ReferenceRows) -> Side:
     """The side of a stored reference. Its protocol names the file, and the original samples."""
-    from precall.samples.references import OUTPUT
-
     names = [name for name in samples.about["sha256"] if name.startswith(OUTPUT)]
     outputs = {name.removeprefix(OUTPUT): as_features(name, samples.stored(name)) for name in names}
     features, protocol = as_features("real", samples.array), samples.about["protocol"]

@@ -8,6 +8,7 @@ handled at once, one per row of a matrix.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -161,32 +162,42 @@ def _counts(ordered: Tensor, edges: Tensor, atoms: Tensor, counts: Tensor) -> Te
 
 def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[Tensor, Tensor, Tensor]:
     """Gain of each column, and the log-ratio of each atom and each bin, after the best merging of bins."""
-    best = torch.zeros(len(p), dtype=torch.float64, device=p.device)
-    table = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
-    for width in 2 ** np.arange(int(np.log2(FINEST)) + 1):
-        merged = [
-            torch.cat(
-                [one[:, :atoms], one[:, atoms:].reshape(len(one), FINEST // int(width), int(width)).sum(dim=2)], dim=1
-            )
-            for one in (p, q)
-        ]
-        gain, ratios = cell_log_ratios(*merged)
-        net = gain - (merged[0] + merged[1]).sign().sum(dim=1) + 1 - penalty
-        ratios = torch.cat([ratios[:, :atoms], ratios[:, atoms:].repeat_interleave(int(width), dim=1)], dim=1)
-        better = net > best
-        best = torch.where(better, net, best)
-        table = torch.where(better[:, None], (net / gain)[:, None] * ratios, table)
-    return best, table[:, :atoms], table[:, atoms:]
+    merge, merging, place = _mergings(str(p.device))
+    n, m = (one.sum(dim=1, keepdim=True).double() for one in (p, q))
+    p, q = (torch.cat([one[:, :atoms].double(), one[:, atoms:].double() @ merge], dim=1) for one in (p, q))
+    gains, ratios = cell_log_ratios(p, q, n, m)
+    gain, cells = (
+        one[:, atoms:] @ merging + one[:, :atoms].sum(dim=1, keepdim=True) for one in (gains, (p + q).sign())
+    )
+    best, which = (gain - cells + 1 - penalty).max(dim=1)
+    share = torch.where(best > 0, best / gain.gather(1, which[:, None])[:, 0], 0.0)[:, None]
+    of_bins = ratios[:, atoms:].gather(1, place[which])
+    return best.clamp(min=0.0), share * ratios[:, :atoms], share * of_bins
 
 
-def cell_log_ratios(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-    """Gain in log-likelihood from two distributions over cells instead of one, and the log-ratio of each cell."""
-    p, q = p.double(), q.double()
-    n, m = p.sum(dim=1, keepdim=True), q.sum(dim=1, keepdim=True)
-    # Σ p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
+@cache
+def _mergings(device: str) -> tuple[Tensor, Tensor, Tensor]:
+    """All mergings of `FINEST` bins, by 1, 2, 4, … at a time, whose bins stand beside each other.
+
+    Returns which bins make each merged one (FINEST, merged), to which merging that belongs (merged, mergings), and for
+    each merging the place of every bin (mergings, FINEST).
+    """
+    widths = 2 ** torch.arange(int(np.log2(FINEST)) + 1)
+    counts = FINEST // widths
+    place = torch.arange(FINEST) // widths[:, None] + (counts.cumsum(0) - counts)[:, None]
+    merge = torch.nn.functional.one_hot(place, int(counts.sum())).double()
+    return merge.sum(dim=0).to(device), merge.amax(dim=1).T.contiguous().to(device), place.to(device)
+
+
+def cell_log_ratios(p: Tensor, q: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, Tensor]:
+    """What each cell adds to the log-likelihood of two distributions instead of one, and its log-ratio.
+
+    The cells of each row have p of n samples and q of m.
+    """
+    # p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
     gain = torch.xlogy(p, p / n) + torch.xlogy(q, q / m) - torch.xlogy(p + q, (p + q) / (n + m))
-    ratios = ((p + 0.5) / (n + 0.5)).log() - ((q + 0.5) / (m + 0.5)).log()
-    return gain.sum(dim=1), torch.where(p + q > 0, ratios, 0.0)
+    ratios = ((p + 0.5) / (q + 0.5)).log() - ((n + 0.5) / (m + 0.5)).log()
+    return gain, torch.where(p + q > 0, ratios, 0.0)
 
 
 def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_bins: Tensor) -> StepFunctions:
@@ -219,7 +230,8 @@ def _recurrence(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> 
             (fakes, 2 * (fakes > 1), (reals > 0).long()),
         )
     )
-    gain, ratios = cell_log_ratios(p, q)
+    gains, ratios = cell_log_ratios(*(one.double() for one in (p, q, p.sum(1, keepdim=True), q.sum(1, keepdim=True))))
+    gain = gains.sum(dim=1)
     net = gain - (p + q > 0).sum(dim=1) + 1 - penalty
     net = torch.where(share_values(reals, fakes), 0.0, net)
     ratios = (net / gain)[:, None] * ratios

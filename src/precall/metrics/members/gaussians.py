@@ -7,6 +7,7 @@ matrix products. A fitted mixture is a matrix of coefficients, one row per compo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,11 +69,11 @@ def shrunk(scatter: Tensor, n: int) -> Tensor:
     return (1 - shrinkage) * covariance + (shrinkage * mean + 1e-6) * identity
 
 
-def fitted_mixture(x: Tensor, components: int, seed: int) -> tuple[Tensor, Tensor]:
-    """A Gaussian mixture after at most `STEPS` steps of expectation-maximisation, from the starts of k-means++.
+def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """A Gaussian mixture of each set after at most `STEPS` steps of expectation-maximisation, from k-means++ starts.
 
     Its components have diagonal covariances. It need not converge, because it is evaluated on held-out points. With few
-    points it has fewer components.
+    points it has fewer components. The steps of all sets are taken together.
 
     Returns:
         Logarithms of the weights, shape (k,), and the coefficients of the log-density of each component in the terms 1,
@@ -80,24 +81,35 @@ def fitted_mixture(x: Tensor, components: int, seed: int) -> tuple[Tensor, Tenso
     """
     from sklearn.cluster import kmeans_plusplus
 
-    k = min(components, len(x) // PER_COMPONENT + 1)
-    _, starts = kmeans_plusplus(to_numpy(x.float()), k, random_state=seed)
-    means = x[torch.as_tensor(starts, dtype=torch.long, device=x.device)].double()
-    log_weights = torch.full((k,), -np.log(k), dtype=torch.float64, device=x.device)
-    coefficients = _coefficients(means, torch.full_like(means, FLOOR))
-    terms, before = _terms(x), -np.inf
+    x = torch.nn.utils.rnn.pad_sequence(list(sets), batch_first=True)
+    sizes = [len(one) for one in sets]
+    numbers = [min(components, size // PER_COMPONENT + 1) for size in sizes]
+    starts = np.zeros((len(sets), max(numbers)), dtype=np.int64)
+    for row, points, size, number in zip(starts, to_numpy(x.float()), sizes, numbers, strict=True):
+        row[:number] = kmeans_plusplus(points[:size], number, random_state=seed)[1]
+    n, k = (torch.as_tensor(one, device=x.device)[:, None] for one in (sizes, numbers))
+    means = x.gather(1, torch.as_tensor(starts, device=x.device)[..., None].expand(-1, -1, x.shape[2])).double()
+    coefficients, terms = _coefficients(means, torch.full_like(means, FLOOR)), _terms(x)
+    known = torch.arange(starts.shape[1], device=x.device) < k
+    log_weights = torch.where(known, -k.double().log(), -torch.inf)
+    counted = (torch.arange(x.shape[1], device=x.device) < n).double()
+    before, going = torch.full_like(counted[:, 0], -torch.inf), torch.ones_like(known[:, 0])
     for _ in range(STEPS):
-        share = coefficients @ terms + log_weights[:, None]
-        total = share.logsumexp(dim=0)
-        sums = share.sub_(total).exp_() @ terms.T
-        mass = sums[:, :1] + 10 * np.finfo(np.float64).eps  # a component may have lost all points
-        means, squares = (sums[:, 1:] / mass).chunk(2, dim=1)
-        log_weights, coefficients = (mass / mass.sum()).log()[:, 0], _coefficients(means, squares - means**2 + FLOOR)
-        likelihood = float(total.mean())
-        if abs(likelihood - before) < TOLERANCE:
-            break
+        share = coefficients @ terms + log_weights[..., None]
+        total = share.logsumexp(dim=1, keepdim=True)
+        sums = share.sub_(total).exp_().mul_(counted[:, None]) @ terms.mT
+        mass = sums[..., :1] + 10 * np.finfo(np.float64).eps  # a component may have lost all points
+        means, squares = (sums[..., 1:] / mass).chunk(2, dim=2)
+        shares = torch.where(known, (mass[..., 0] / mass.sum(dim=1)).log(), -torch.inf)
+        log_weights = torch.where(going[:, None], shares, log_weights)
+        moved = _coefficients(means, squares - means**2 + FLOOR)
+        coefficients = torch.where(going[:, None, None], moved, coefficients)
+        likelihood = (total[:, 0] * counted).sum(dim=1) / n[:, 0]
+        going &= (likelihood - before).abs() >= TOLERANCE
         before = likelihood
-    return log_weights, coefficients
+        if not going.any():
+            break
+    return [(w[:size], c[:size]) for w, c, size in zip(log_weights, coefficients, numbers, strict=True)]
 
 
 def log_densities(coefficients: Tensor, x: Tensor) -> Tensor:
@@ -106,23 +118,27 @@ def log_densities(coefficients: Tensor, x: Tensor) -> Tensor:
 
 
 def _terms(x: Tensor) -> Tensor:
-    """The terms 1, x_i and x_i² of each row, in which the log-density of a Gaussian is linear; shape (1 + 2d, n)."""
-    columns = x.T.double()
-    return torch.cat([columns.new_ones(1, len(x)), columns, columns**2])
+    """The terms 1, x_i and x_i² of each row, in which the log-density of a Gaussian is linear; shape (…, 1 + 2d, n)."""
+    columns = x.mT.double()
+    return torch.cat([columns.new_ones(*x.shape[:-2], 1, x.shape[-2]), columns, columns**2], dim=-2)
 
 
 def _coefficients(means: Tensor, variances: Tensor) -> Tensor:
-    """Coefficients of the log-density of each component, shape (k, 1 + 2d)."""
+    """Coefficients of the log-density of each component, shape (…, k, 1 + 2d)."""
     slopes = means / variances
-    constant = -(slopes * means + variances.log() + np.log(2 * np.pi)).sum(dim=1, keepdim=True) / 2
-    return torch.cat([constant, slopes, -0.5 / variances], dim=1)
+    constant = -(slopes * means + variances.log() + np.log(2 * np.pi)).sum(dim=-1, keepdim=True) / 2
+    return torch.cat([constant, slopes, -0.5 / variances], dim=-1)
 
 
-def mixture_weights(log_densities: Tensor) -> Tensor:
-    """Weights of known components by expectation-maximisation; half a sample is added to each, so that none is 0."""
-    n, k = log_densities.shape
+def mixture_weights(log_densities: Tensor, members: Tensor) -> Tensor:
+    """Weights of known components for each of several sets, by expectation-maximisation; shape (components, sets).
+
+    `members`, of shape (samples, sets), is 1 if the sample belongs to the set and 0 otherwise. Half a sample is added
+    to each component, so that no weight is 0.
+    """
+    k, n = log_densities.shape[1], members.sum(dim=0)
     densities = (log_densities - log_densities.amax(dim=1, keepdim=True)).exp()
-    weights = torch.full((k,), 1 / k, dtype=densities.dtype, device=densities.device)
+    weights = torch.full((k, len(n)), 1 / k, dtype=densities.dtype, device=densities.device)
     for _ in range(WEIGHT_STEPS):
-        weights = (weights * (1 / (densities @ weights) @ densities) + 0.5) / (n + 0.5 * k)
+        weights = (weights * (densities.T @ (members / (densities @ weights))) + 0.5) / (n + 0.5 * k)
     return weights

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.metrics.classifiers.calibration import calibration_of
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
-from precall.metrics.classifiers.stacking import stacking_weights, weighted
+from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.inputs.features import Pair, as_features, as_tensor, check_count, tile_rows
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members import columns, linear, panel_members, ranks, trees
@@ -32,9 +33,9 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "quadratic": each(panel_members.quadratic),
     "marginals": each(columns.marginals),
     "edges": each(columns.edges),
-    "radial": each(panel_members.radial),
-    "modes": each(panel_members.ModeWeights.fit),
-    "islands": each(panel_members.IslandWeights.fit),
+    "radial": panel_members.radial,
+    "modes": panel_members.ModeWeights.fit,
+    "islands": panel_members.IslandWeights.fit,
     "rank_quadratic": each(ranks.rank_quadratic),
     "interactions": ranks.interactions,
     "summaries": each(ranks.summaries),
@@ -81,7 +82,8 @@ class Panel:
         tasks = samples.fold_tasks(rows, fit)
         fitted, scores = self.trained(tasks, samples.fold_tests(), seed)
         log_ratios = np.column_stack([samples.pooled(one) for one in scores])
-        return self.combined(samples, rows.views, fitted, log_ratios)
+        together = stacked(log_ratios, samples.real, samples.fold)
+        return self.combined(samples, rows.views, fitted, log_ratios, together)
 
     def trained(
         self, tasks: Sequence[Task], tests: Sequence[Tensor], seed: int, progress: StageProgress | None = None
@@ -96,14 +98,16 @@ class Panel:
         return [found[name][0] for name in self.members], [found[name][1] for name in self.members]
 
     def combined(
-        self, samples: FoldedSamples, views: Views, fitted: Sequence[Sequence[Fitted]], log_ratios: Array
+        self,
+        samples: FoldedSamples,
+        views: Views,
+        fitted: Sequence[Sequence[Fitted]],
+        log_ratios: Array,
+        scores: Array,
     ) -> TrainedPanel:
-        """The trained panel, from what each member learnt from each fold and its cross-fitted log-ratios."""
-        from precall.metrics.classifiers.calibration import calibration_of
-        from precall.metrics.classifiers.stacking import stacked
-
+        """The trained panel, from what each member learnt from each fold, its cross-fitted log-ratios and scores."""
         weights = stacking_weights(log_ratios, samples.real)
-        knots, values = calibration_of(stacked(log_ratios, samples.real, samples.fold), samples.real, samples.fold)
+        knots, values = calibration_of(scores, samples.real, samples.fold)
         models = tuple(tuple(one[k] for one in fitted) for k in range(self.folds))
         return TrainedPanel(self.members, views, models, weights, knots, values)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.gaussians import (
     GaussianPair,
-    fitted_mixture,
+    fitted_mixtures,
     gaussian,
     log_densities,
     mahalanobis,
@@ -82,14 +83,23 @@ class Radial:
         return log_densities(self.real, x).logsumexp(dim=1) - log_densities(self.fake, x).logsumexp(dim=1)
 
 
-def radial(task: Task, seed: int) -> Radial:
+def radial(tasks: Sequence[Task], seed: int) -> list[Radial]:
     """Log-ratio of two densities of the log Mahalanobis radius, for elliptical distributions that differ in radius."""
-    mean, root = task.rows.once("ellipsoid", lambda rows: gaussian(rows.points[task.fit]))
-    radius = task.rows.view("radius", partial(_log_radius, mean=mean, root=root))
-    scale = torch.stack([radius[task.fit].mean(), radius[task.fit].std(correction=0) + 1e-9])
-    x = ((radius - scale[0]) / scale[1])[:, None]
-    real, fake = (_weighted(*fitted_mixture(x[side], RADII, seed)) for side in (task.real, task.fake))
-    return Radial(mean, root, scale, real, fake)
+    found, sets = [], []
+    for task in tasks:
+        mean, root, scale, x = task.rows.once("ellipsoid", partial(_ellipsoid, fit=task.fit))
+        found.append((mean, root, scale))
+        sets += [x[task.real], x[task.fake]]
+    mixtures = [_weighted(*one) for one in fitted_mixtures(sets, RADII, seed)]
+    return [Radial(*of, *pair) for of, *pair in zip(found, mixtures[::2], mixtures[1::2], strict=True)]
+
+
+def _ellipsoid(rows: Seen, fit: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first parts of `Radial`, and the standardised log radius of each row."""
+    mean, root = gaussian(rows.points[fit])
+    radius = rows.view("radius", partial(_log_radius, mean=mean, root=root))
+    scale = torch.stack([radius[fit].mean(), radius[fit].std(correction=0) + 1e-9])
+    return mean, root, scale, ((radius - scale[0]) / scale[1])[:, None]
 
 
 def _log_radius(rows: Seen, mean: Tensor, root: Tensor) -> Tensor:
@@ -130,20 +140,27 @@ class ModeWeights:
 
         def components(whole: Seen) -> Tensor:
             x = cls.axes(whole)[fit]
-            return fitted_mixture(x, MODES, seed)[1] if x.shape[1] else x.new_zeros(1, 1).double()
+            return fitted_mixtures([x], MODES, seed)[0][1] if x.shape[1] else x.new_zeros(1, 1).double()
 
         known: Tensor = rows.once(f"components of {cls.__name__}", components)
         return known
 
     @classmethod
-    def fit(cls, task: Task, seed: int) -> ModeWeights:
+    def fit(cls, tasks: Sequence[Task], seed: int) -> list[ModeWeights]:
         """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
 
         `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
         """
-        known = cls.found(task.rows, task.fit, seed)
-        at = cls.densities(task.rows, known)
-        return cls(known, *(mixture_weights(at[side]).log() for side in (task.real, task.fake)))
+        found = []
+        for rows, some in groupby(tasks, key=lambda task: task.rows):
+            sides = [(task.fit, side) for task in some for side in (task.real, task.fake)]
+            known = cls.found(rows, sides[0][0], seed)
+            members = torch.zeros(len(rows.x), len(sides), dtype=torch.float64, device=rows.x.device)
+            for column, (_, side) in enumerate(sides):
+                members[side, column] = 1
+            weights = mixture_weights(cls.densities(rows, known), members).log().T
+            found += [cls(known, real, fake) for real, fake in zip(weights[::2], weights[1::2], strict=True)]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -302,8 +302,9 @@ def last_digit(x: Tensor) -> Tensor:
         >>> last_digit(torch.tensor([12.5, 1200.0, 3e-8, 0.0, np.pi], dtype=torch.float64)).tolist()
         [-1, 2, -8, 400, -999]
     """
-    digits = int(np.finfo(str(x.dtype).removeprefix("torch.")).precision)
-    powers = torch.tensor([float(f"1e{k}") for k in range(-323, 309)], dtype=torch.float64, device=x.device)
+    if not x.numel():
+        return x.long()
+    digits, powers = int(np.finfo(str(x.dtype).removeprefix("torch.")).precision), _powers_of_ten(str(x.device))
     size = x.abs().double()
     exponent = torch.where(size > 0, size, 1.0).log10().floor().long().clamp(-323, 308)
     mantissa = (size / powers[exponent + 323] * 10.0 ** (digits - 1)).round().long()
@@ -315,6 +316,12 @@ def last_digit(x: Tensor) -> Tensor:
     rounded = zeros >= max(2, digits - 11)  # a few zeros at the end occur by chance
     last = torch.where(rounded, exponent - (digits - 1) + zeros, UNROUNDED)
     return torch.where(size > 0, last, ZERO)
+
+
+@cache
+def _powers_of_ten(device: str) -> Tensor:
+    """10⁻³²³ … 10³⁰⁸."""
+    return torch.tensor([float(f"1e{k}") for k in range(-323, 309)], dtype=torch.float64, device=device)
 
 
 def principal_axes(x: Tensor, most: int) -> Tensor:

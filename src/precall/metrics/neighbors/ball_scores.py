@@ -51,13 +51,14 @@ class BallScores:
     def table(self) -> dict[str, Score]:
         """The scores of the fakes in the balls of the reals, by name."""
         return {
-            "precision": self.members(),
+            "precision": self.members,
             "density": self.density(),
             "coverage": self.coverage,
             "corrected_coverage": self.corrected_coverage(),
             "recall_cover": self.cover(cover_threshold(self.balls.k)),
         }
 
+    @cached_property
     def members(self) -> Score:
         """The share of the points in some ball."""
         spread = influence.share_of_members(self.balls)
@@ -95,9 +96,16 @@ class BallScores:
     def _expected_coverage(self) -> float:
         return chance.expected_coverage(**self._sizes, k=self.balls.k)
 
+    @cached_property
+    def _spreads(self) -> dict[int, influence.Spread]:
+        """The spread of each cover that was computed, by the number of points that it requires."""
+        return {}
+
     def _covered(self, required: int, expected: float, **settings: float) -> Score:
-        spread = influence.share_of_balls(self.balls, required)
-        return self._share(cover_share(self.balls, required), len(self.balls.inside), spread, expected, **settings)
+        if required not in self._spreads:
+            self._spreads[required] = influence.share_of_balls(self.balls, required)
+        n, spread = len(self.balls.inside), self._spreads[required]
+        return self._share(cover_share(self.balls, required), n, spread, expected, **settings)
 
     def _share(
         self, value: float, trials: int, spread: influence.Spread, expected: float | None = None, **settings: float

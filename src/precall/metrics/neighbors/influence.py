@@ -19,6 +19,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ class BallSums:
     @classmethod
     def of(cls, inside: Counts, around: Counts, owner: Counts) -> BallSums:
         """The sums of some points."""
-        n, covered = len(inside), around[:, 0]
-        lost, won = owner[covered == 1, 0], owner[(covered == 0) & (around[:, 1] > 0), 1]
+        n, covered, more = len(inside), around[:, 0], around[:, 1]
+        lost, won = owner[:, 0][covered == 1], owner[:, 1][(covered == 0) & (more > 0)]
         sums = (np.bincount(lost, minlength=n), np.bincount(won, minlength=n))
         return cls(inside, np.bincount(covered, minlength=1), *sums)
 
@@ -231,16 +232,22 @@ class BallValues:
     others: Array  # value of each point without the ball that determines it, shape (m,)
     owner: Counts  # owner of that ball, shape (m,)
 
+    @cached_property
+    def ordered(self) -> Array:
+        """The values in increasing order."""
+        return np.sort(self.values)
+
     def median_interval(self, level: float = 0.95) -> Bounds | None:
         """Interval of the median: order statistics for the points, and the jackknife in logarithms for the balls.
 
         None if more than the share `TIED` of the points have exactly the median, as in tables of categories.
         """
-        median, m = float(np.median(self.values)), len(self.values)
-        if 0 < median < np.inf and (self.values == median).sum() > 1 + TIED * m:
+        m, ordered = len(self.values), self.ordered
+        median = float(ordered[[(m - 1) // 2, m // 2]].mean())
+        if 0 < median < np.inf and (ordered == median).sum() > 1 + TIED * m:
             return None
         points = binomial(0.5, m)
-        half, ordered = points.quantile(level) * np.sqrt(points.variance), np.sort(self.values)
+        half = points.quantile(level) * np.sqrt(points.variance)
         ranks = np.floor((0.5 - half) * m - 0.5), np.ceil((0.5 + half) * m - 0.5)  # rounded outwards
         low, high = (float(ordered[int(np.clip(rank, 0, m - 1))]) for rank in ranks)
         if not 0 < median < np.inf:
@@ -260,7 +267,9 @@ class BallValues:
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
         change = (gained - lost) * float(slope)
         # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
-        leaving = np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]
+        moves = lost + gained
+        most = np.flatnonzero(moves >= np.partition(moves, -min(MOVED_MEDIANS, n))[-min(MOVED_MEDIANS, n)])
+        leaving = most[np.lexsort((self.growth[most], moves[most]))[-MOVED_MEDIANS:]]
         medians = np.maximum(self._medians_without(leaving), 1e-300)
         change[leaving] = [np.log(found / median) for found in medians]
         return np.asarray(change)
@@ -268,17 +277,29 @@ class BallValues:
     def _medians_without(self, leaving: Counts) -> Array:
         """The median of the values without each of some owners."""
         grown, lists = self.values * self.growth[self.owner], self.margins.neighbors[:, : self.margins.k]
-        found = []
+        leaves = np.zeros(len(lists), dtype=bool)
+        leaves[leaving] = True
+        near = np.flatnonzero(leaves[lists].any(axis=1))  # the balls that grow without some of these owners
+        numbers, found = lists[near], []
         for one in leaving:
-            values = np.where((lists == one).any(axis=1)[self.owner], grown, self.values)
-            found.append(np.median(np.where(self.owner == one, self.others, values)))
+            # few values change: they are taken out of the ordered ones and put back where they belong
+            changed = np.zeros(len(lists), dtype=bool)
+            changed[near[(numbers == one).any(axis=1)]] = changed[one] = True
+            moved = np.flatnonzero(changed[self.owner])
+            values = np.sort(np.where(self.owner[moved] == one, self.others[moved], grown[moved]))
+            gone = np.sort(self.values[moved])  # of equal values, the first ones leave
+            place = np.searchsorted(self.ordered, gone) + np.arange(len(gone)) - np.searchsorted(gone, gone)
+            rest = np.delete(self.ordered, place)
+            after = np.insert(rest, np.searchsorted(rest, values), values)
+            found.append(after[[(len(after) - 1) // 2, len(after) // 2]].mean())
         return np.array(found)
 
 
 def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
     """For each owner i, the sum of `gained` over the owners that have i among their k neighbours."""
     lists = margins.neighbors[:, : margins.k]
-    return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]), len(lists)).astype(np.float64)
+    # neighbour by neighbour, as the lists are in memory
+    return np.bincount(lists.T.ravel(), np.tile(gained, lists.shape[1]), len(lists)).astype(np.float64)
 
 
 def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Counts) -> float:
@@ -317,8 +338,9 @@ def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
     if not isinstance(left, np.ndarray):
         import torch
 
-        pairs = torch.stack([torch.minimum(left, right), torch.maximum(left, right)])
-        return float(torch.sparse_coo_tensor(pairs, weight.double(), (n, n)).coalesce().values().square().sum())
+        number = torch.minimum(left, right) * n + torch.maximum(left, right)
+        which = torch.unique(number, return_inverse=True)[1]
+        return float(torch.bincount(which, weight.double()).square().sum())
     from scipy.sparse import coo_array
 
     sums = coo_array((weight.astype(np.float64), (np.minimum(left, right), np.maximum(left, right))), shape=(n, n))

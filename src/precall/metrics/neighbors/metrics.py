@@ -11,7 +11,7 @@ import numpy as np
 from precall.metrics.neighbors.cover import spectra_by_chance
 from precall.metrics.neighbors.successors import symmetric_scores
 from precall.metrics.scores.metric import Found, Metric, curve_found, subsampling_intervals
-from precall.metrics.scores.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
+from precall.metrics.scores.score import CURVE_SCORES, INFINITY, READ, ScoreInfo, read, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum
 
@@ -76,13 +76,13 @@ def _cover(run: Run) -> Found:
         run,
         spectrum,
         intervals=subsampling_intervals(
-            lambda real, fake: readings(spectrum_of(real, fake)),
-            readings(spectrum),
+            lambda real, fake: read(spectrum_of(real, fake)),
+            read(spectrum),
             n_real=n_real,
             n_fake=n_fake,
             at_least=10,
             seed=run.seed,
-            within={info.name: (info.low, info.high) for info in CURVE_SCORES},
+            within={info.name: (info.low, info.high) for info in READ},
         ),
         chance={info.name: float(np.mean([one[info.name] for one in by_chance])) for info in CURVE_SCORES},
         settings={"estimator": "cover", "k_prime": k, "ties": run.ties},

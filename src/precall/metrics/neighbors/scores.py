@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -147,8 +148,16 @@ class Neighborhoods:
     def tables(self, k: int | None = None, level: float = 0.95) -> tuple[BallScores, BallScores]:
         """The scores of the fakes in the balls of the reals, and of the reals in the balls of the fakes."""
         column = self.k.index(self._level(k))
-        of_real, of_fake = self.margins_real[column], self.margins_fake[column]
-        return BallScores(of_real, self.ties, level), BallScores(of_fake, self.ties, level, exchanged=True)
+        if (column, level) not in self._tables:
+            of_real, of_fake = self.margins_real[column], self.margins_fake[column]
+            both = BallScores(of_real, self.ties, level), BallScores(of_fake, self.ties, level, exchanged=True)
+            self._tables[column, level] = both
+        return self._tables[column, level]
+
+    @cached_property
+    def _tables(self) -> dict[tuple[int, float], tuple[BallScores, BallScores]]:
+        """What `tables` has returned: several metrics read the same scores."""
+        return {}
 
     def scores(self, k: int | None = None, level: float = 0.95) -> dict[str, Score]:
         """All scalar scores by name, with their intervals and their expectation under P = Q if it is known.
@@ -161,7 +170,7 @@ class Neighborhoods:
         copies = CopySums.of(self.copy_ratios(), self.fake_to_real, self.real_to_real)
         expected = expected_copies(self.real_to_real)
         return reals.table() | {
-            "recall": fakes.members(),
+            "recall": fakes.members,
             "precision_cover": fakes.cover(cover_threshold(k_prime)),
             "realism": self._median_realism(k_prime, level),
             "copies": copy_score(copies, n_fake=self.n_fake, expected=expected, ties=self.ties, level=level),

@@ -27,7 +27,7 @@ def symmetric_scores(found: Neighborhoods, k: int) -> dict[str, Score]:
     real. The smaller share does not depend on which set spreads further (Khayatkhoei and AbdAlmageed, 2023).
     """
     reals, fakes = found.tables(k)
-    shares = {"precision": (reals.members(), fakes.cover(1)), "recall": (fakes.members(), reals.coverage)}
+    shares = {"precision": (reals.members, fakes.cover(1)), "recall": (fakes.members, reals.coverage)}
     return {f"symmetric_{name}": _smaller(*pair, k) for name, pair in shares.items()}
 
 

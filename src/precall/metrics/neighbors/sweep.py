@@ -234,7 +234,7 @@ def radii_of(lists: Lists, k: tuple[int, ...], neighbors: int) -> Radii:
     """The radii for several k, from the squared distances to the nearest samples of the set."""
     size = lists.values.shape[1]
     levels = [min(level, size) for level in margin_levels(k)]
-    balls, margins = (lists.values[:, [level - 1 for level in chosen]] for chosen in (k, levels))
+    balls, margins = (lists.values.T[[level - 1 for level in chosen]].T for chosen in (k, levels))
     return Radii(k, neighbors, balls, margins, Nearest(lists.index, np.sqrt(lists.values)))
 
 
@@ -251,9 +251,9 @@ def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neigh
     columns = [margin_levels(real.k).index(level) for level in real.k]
     around_real, around_fake = found.around_real, found.around_fake
     with np.errstate(divide="ignore"):
-        realisms = np.stack([1 / np.sqrt(depth.values) for depth in found.depths], axis=1)
+        realisms = 1 / np.sqrt([depth.values.T for depth in found.depths])
     # A fake at an infinite number of radii from every ball belongs to none; the first one is named.
-    owners = [np.maximum(depth.index[:, 0], 0) for depth in found.depths]
+    owners = np.maximum([depth.index[:, 0] for depth in found.depths], 0)
     return Neighborhoods(
         k=real.k,
         ties=ties,
@@ -263,15 +263,15 @@ def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neigh
         balls_over_fake=around_real.around[:, columns],
         reals_in_ball=around_fake.inside[:, columns],
         balls_over_real=around_fake.around[:, columns],
-        realisms=realisms[..., 0],
+        realisms=realisms[:, 0].T,
         real_to_real=real.nearest,
         real_to_fake=_nearest(around_real.nearest),
         fake_to_real=_nearest(around_fake.nearest),
         fake_to_fake=fake.nearest,
         margins_real=_margins(real, columns, around_real),
         margins_fake=_margins(fake, columns, around_fake),
-        next_realisms=realisms[..., 1],
-        realism_balls=np.stack(owners, axis=1),
+        next_realisms=realisms[:, 1].T,
+        realism_balls=owners.T,
         margins_clipped=() if found.clipped is None else _margins(real, columns, found.clipped),
     )
 

@@ -42,22 +42,24 @@ class Survival:
         """The product over all owners, shape (points,)."""
         return self.squared.sqrt() * (self.zeros == 0)
 
-    def take(self, pairs: Pairs, crowded: Tensor) -> None:
-        """Compute everything from all pairs of owner and point within reach, in order, whose `low` is the exact d².
+    def take(self, by_owner: Pairs, by_point: Pairs, crowded: Tensor) -> None:
+        """Compute everything from a list of all pairs within reach, whose `low` is the exact d², in both orders.
 
         The product of a crowded point is 0 in float64, whichever owner is left out; its pairs are not needed.
         """
-        near = torch.nonzero((pairs.low < self.squared_reach) | (pairs.low == 0))[:, 0]
-        i, j, factors = pairs.i[near], pairs.j[near], pairs.low[near] / max(self.squared_reach, TINY)
-        by_point, weight, zero = (j << 32 | i).argsort(), self.owner_weight[i], factors == 0
-        terms = (zero * weight, weight, torch.where(zero, 1.0, factors).pow(weight))
-        self.zeros, self.below, self.squared = (
-            _over(j, len(crowded), one[by_point], how) for one, how in zip(terms, ("sum", "sum", "prod"), strict=True)
-        )
-        self.squared[crowded] = 0
-        change = _changes(factors, self.zeros[j], self.squared[j].sqrt())
-        self.gained = _over(i, len(self.gained), change * self.point_weight[j], "sum")
-        self.noise = float((change.square() * self.point_weight[j] * weight).sum())
+        factors, weight = self._shares(by_point.low), self.owner_weight[by_point.j]
+        zero, starts = factors == 0, by_point.starts(len(crowded))
+        self.zeros, self.below = (_over(starts, one * weight, "sum") for one in (zero, factors < 1))
+        self.squared = _over(starts, factors.masked_fill_(zero, 1.0).pow_(weight), "prod").masked_fill_(crowded, 0.0)
+        point, starts = by_owner.j, by_owner.starts(len(self.gained))
+        change = _changes(self._shares(by_owner.low), self.zeros[point], self.squared[point].sqrt())
+        gained = change * self.point_weight[point]
+        self.gained = _over(starts, gained, "sum")
+        self.noise = float((change * gained) @ self.owner_weight[by_owner.i])
+
+    def _shares(self, squared: Tensor) -> Tensor:
+        """min(1, d²/reach²), with 0/0 = 0."""
+        return (squared / max(self.squared_reach, TINY)).clamp_(max=1)
 
     def read(self, tile: Tile) -> None:
         """Multiply by the factors of a float64 tile whose rows are the owners."""
@@ -86,8 +88,7 @@ class Survival:
             i, j = torch.nonzero(vague, as_tuple=True)
             rows = slice(tile.rows.start + here.start, tile.rows.start + here.stop)
             squared[i, j] = self.settle(i + rows.start, j + tile.columns.start)
-            inside = squared < self.squared_reach
-            yield rows, torch.where(inside | (squared == 0), squared / max(self.squared_reach, TINY), 1.0).clamp_(max=1)
+            yield rows, self._shares(squared)
 
 
 def _changes(factors: Tensor, zeros: Tensor, product: Tensor) -> Tensor:
@@ -95,9 +96,9 @@ def _changes(factors: Tensor, zeros: Tensor, product: Tensor) -> Tensor:
     return torch.where(factors > 0, (factors.rsqrt() - 1) * (zeros == 0), 1.0 * (zeros == 1)) * product
 
 
-def _over(index: Tensor, n: int, values: Tensor, how: str) -> Tensor:
-    """Sums or products of the values of each index below n, which are in the order of the indices."""
-    return torch.segment_reduce(values, how, lengths=torch.bincount(index, minlength=n), unsafe=True)
+def _over(starts: Tensor, values: Tensor, how: str) -> Tensor:
+    """Sums or products of consecutive values."""
+    return torch.segment_reduce(values, how, offsets=starts, unsafe=True)
 
 
 def survivals(
@@ -132,8 +133,9 @@ def _take_lists(found: tuple[Survival, Survival], left: Cloud, right: Cloud) -> 
         return False
     exact = steps.settle(left, right, pairs.i, pairs.j)
     pairs = replace(pairs, low=exact, high=exact)
-    for one, flags, turned in zip(found, crowded, (pairs, pairs.turned()), strict=True):
-        one.take(turned, flags)
+    turned = pairs.turned()
+    found[0].take(pairs, turned, crowded[0])
+    found[1].take(turned, pairs, crowded[1])
     return True
 
 

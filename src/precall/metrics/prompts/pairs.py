@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.classifiers.folds import FEWEST
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.inputs.features import Pair
+from precall.metrics.inputs.sides import Prompted
 from precall.metrics.prompts.within import around_prompts, spread_score, within_scores
 from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, INFINITY, Score, ScoreInfo
 from precall.theory.arrays import Array, Index, to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
-    from precall.metrics.inputs.sides import Prompted
-
 
 LEVEL = 0.05  # of the test of the pairs
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from precall.encoders.hub import has_weights
 from precall.theory import checks
 
 NONE = "none"
@@ -43,8 +44,6 @@ class Preset:
     @property
     def default_encoder(self) -> str:
         """The first of `encoder` and `fallbacks` that needs no download, or the last of them."""
-        from precall.encoders.hub import has_weights
-
         *first, last = (self.encoder, *self.fallbacks)
         return next(filter(has_weights, first), last)
 
@@ -160,8 +159,8 @@ PRESETS: dict[str, Preset] = {
             clusters="a tenth of the samples of the smaller set",
             runs=1,
             normalisation=UNIT_PCA,
-            remark="without weights, ngrams sees spelling and style; minilm and gpt2-large see meaning",
-            fallbacks=("minilm", "ngrams"),
+            remark="without weights, words sees topics and spelling; minilm and gpt2-large see meaning",
+            fallbacks=("minilm", "words"),
         ),
     )
 }

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from precall.encoders import Encoder
+from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
+from precall.samples import open_samples
 from precall.theory.arrays import is_tensor
-
-if TYPE_CHECKING:
-    from precall.encoders import Encoder
-    from precall.metrics.scores.results import Assessment
 
 ORDERED = {"area": -1, "fid": 1, "precision": -1, "recall": -1}  # score: the sign that puts the better model first
 
@@ -31,8 +30,6 @@ def encoders_of(encoder: Encoder | str | Sequence[Encoder | str] | None) -> list
 
 def opened_once(name: str, source: Any) -> Any:
     """The samples, opened because several encoders will read them: an iterable can be read once only."""
-    from precall.samples import open_samples
-
     if is_tensor(source) or (isinstance(source, np.ndarray) and source.ndim == 2):
         raise ValueError(f"several encoders need samples; `{name}` holds features. Leave out `encoder`.")
     known = isinstance(source, str) or hasattr(source, "__fspath__") or hasattr(source, "side")

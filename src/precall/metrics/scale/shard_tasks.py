@@ -16,11 +16,13 @@ import numpy.typing as npt
 from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask
 from precall.engines.runner import key_of
+from precall.lazy import torch
 from precall.metrics.cells.kmeans import cells_of, drawn_rows, fitted_centres
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, moved
 from precall.metrics.pairs.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.scale.sharded_features import Surveyed
+from precall.samples.hashing import of_array
 from precall.theory.arrays import Array, Index, Matrix
 
 if TYPE_CHECKING:
@@ -92,16 +94,12 @@ def _summed(sums: Any) -> dict[str, npt.NDArray[Any]]:
 
 def centres(rows: Matrix, n: int, n_clusters: int, seed: int, starts: int) -> Arrays:
     """k-means centres of the rows that were drawn from n with this seed."""
-    import torch
-
     _, generator = drawn_rows(n, n_clusters, seed)
     return {"centres": fitted_centres(torch.from_numpy(np.array(rows)), n_clusters, generator, starts).numpy()}
 
 
 def labels(x: Matrix, mean: Array, exponent: int, repeats: Matrix) -> Arrays:
     """The cell of each sample of a shard in each repeat, shape (repeats, n)."""
-    import torch
-
     scaled = torch.from_numpy(scaled_rows(x, mean, exponent))
     return {"labels": np.stack([cells_of(scaled, torch.from_numpy(np.array(one))) for one in repeats])}
 
@@ -140,9 +138,6 @@ def merge_within(one: Surveyed, size: int, found: Iterable[Arrays]) -> Arrays:
 def cross_tasks(
     sides: tuple[Surveyed, Surveyed], margins: Sequence[Array], how: tuple[Any, ...], key: str
 ) -> Iterator[EngineTask]:
-    """One task per real and fake shard."""
-    from precall.samples.hashing import of_array
-
     real, fake = sides
     radii = [[of[rows] for rows in one.rows] for one, of in zip(sides, margins, strict=True)]
     known = [
@@ -173,7 +168,6 @@ def merge_cross(sides: tuple[Surveyed, Surveyed], plan: CrossPlan, found: Iterab
 def each_shard(
     one: Surveyed, function: Callable[..., Arrays], arguments: tuple[object, ...], key: str
 ) -> Iterator[EngineTask]:
-    """One task per shard."""
     for i, shard in enumerate(one.shards):
         yield EngineTask(f"shard {i}", function, (shard, *arguments), key_of(key, one.sha256[i]), one.length(i))
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall import __version__
+from precall.encoders.cache import cache_dir
 from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.runner import Runner, engine_named, key_of
 from precall.files import check_output_folder, write_atomically
@@ -27,9 +28,10 @@ from precall.metrics.assessing.requests import check_holdout
 from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.cells.histograms import CELLS, REPEATS, STARTS, Clusters, histogram_spectrum
 from precall.metrics.cells.kmeans import drawn_rows
+from precall.metrics.distances.frechet_distance import Influence
 from precall.metrics.distances.kernel_distance import BLOCK, kernel_around
 from precall.metrics.distances.moments import Moments
-from precall.metrics.inputs.features import check_count, check_k, uniform_rows
+from precall.metrics.inputs.features import check_count, check_k, same_dimension, uniform_rows
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.scores import Neighborhoods
@@ -37,6 +39,7 @@ from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.scale import shard_tasks
 from precall.metrics.scale.sharded_features import Shards, Surveyed, encoded, surveyed
 from precall.metrics.scores.results import Assessment
+from precall.metrics.scores.score import Score
 from precall.progress import Progress
 from precall.samples.hashing import of_array
 from precall.theory import checks
@@ -44,9 +47,7 @@ from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Sums
-    from precall.metrics.distances.frechet_distance import Influence
     from precall.metrics.pairs.kernels import Kernel
-    from precall.metrics.scores.score import Score
 
 FORMAT = "2"  # of the results of tasks; those of another format are never read
 ROWS = 20_000  # samples of each side that the driver holds, for what does not merge
@@ -281,8 +282,6 @@ def assess_sharded(
 
     Sources are patterns, folders, files, or sequences of paths or arrays; the other arguments are those of `assess`.
     """
-    from precall.encoders.cache import cache_dir
-
     import_module("torch")  # before there are threads, one of which would see it half imported
     names = requested(metrics)
     check_holdout(names, None)
@@ -301,16 +300,9 @@ def assess_sharded(
         for name in fake:
             model = surveyed(runner, ready[f"fake {name}"])
             check_k(k, n_real=data.n, n_fake=model.n)
-            _check_dimensions(data, model)
+            same_dimension(real=data.mean[None], fake=model.mean[None])
             run = ShardedRun(str(name), names, runner, {"real": data, "fake": model}, k, ties, seed)
             yield assessed(run, [METRICS[metric] for metric in names])
         write_atomically(place / TIMINGS, (json.dumps(runner.timings(), indent=1) + "\n").encode())
     finally:
         running.close()
-
-
-def _check_dimensions(data: Surveyed, model: Surveyed) -> None:
-    if data.dimension != model.dimension:
-        got = f"real {data.dimension}, fake {model.dimension}"
-        way_out = "Encode both with the same encoder."
-        raise ValueError(f"`real` and `fake` must have the same dimension; got {got}. {way_out}")

@@ -9,20 +9,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.devices import exact_device
+from precall.encoders.sharding import ShardEncoder, pieces
 from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.runner import key_of
+from precall.engines.runner import Runner, key_of
 from precall.metrics.inputs.features import as_features, tiles
+from precall.samples import hashing, open_samples
+from precall.samples.opening import shard_files
 from precall.theory.arrays import Array, Index, Matrix
-
-if TYPE_CHECKING:
-    from precall.engines.runner import Runner
-
 
 Item = str | npt.NDArray[Any]  # a shard: a path, or an array
 FEATURES = "features"  # folder of encoded shards in the work folder
@@ -40,9 +39,6 @@ class Shards:
 
     @classmethod
     def of(cls, side: str, source: object, *, key: str | None = None, skip: bool = False) -> Shards:
-        """The shards of a source."""
-        from precall.samples.opening import shard_files
-
         if isinstance(source, str | os.PathLike):
             return cls(side, tuple(map(str, shard_files(os.fspath(source)))), key, skip)
         listed: Sequence[Any] = source if isinstance(source, list | tuple) else [source]
@@ -105,8 +101,6 @@ class Surveyed:
 
 def encoded(runner: Runner, source: Shards, encoder: object, work: Path) -> Shards:
     """Shards of features: the given ones, or those that encoding writes into the work folder."""
-    from precall.encoders.sharding import ShardEncoder, pieces
-
     found = pieces(source.items, source.key)
     if found is None:
         return source
@@ -180,9 +174,6 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
 
 
 def load_shard(name: str, item: Item, key: str | None) -> Matrix:
-    """The features of a shard, checked."""
-    from precall.samples import open_samples
-
     array = item
     if isinstance(item, str):
         opened = open_samples(item, key=key)
@@ -195,8 +186,6 @@ def load_shard(name: str, item: Item, key: str | None) -> Matrix:
 
 def survey(name: str, item: Item, key: str | None) -> Arrays:
     """Shape, dtype, SHA-256, column sums and range of a shard, or the reason why it cannot be read."""
-    from precall.samples import hashing
-
     try:
         x = load_shard(name, item, key)
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors.ball_scores import BallScores, copy_score
 from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
 from precall.metrics.neighbors.influence import BallTotals
+from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_from_totals
-from precall.metrics.neighbors.sweep import clipped
+from precall.metrics.neighbors.sweep import Balls, clipped
 from precall.metrics.scale.sketch_reference import (
     ROWS,
     SAVED,
@@ -42,10 +43,6 @@ from precall.metrics.scores.score import Score
 from precall.printing import brief, shown
 from precall.progress import StageProgress
 from precall.theory.arrays import to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.neighbors.scores import Neighborhoods
-    from precall.metrics.neighbors.sweep import Balls
 
 GALLERY = 24  # fakes in the lists of the least realistic ones and of the closest copies
 MERGING = ("neighbors", "clipped", "copies", "fid")  # metrics whose scores are sums over all fakes

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,10 @@ from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, uniform_rows
 from precall.metrics.neighbors.ball_scores import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
+from precall.metrics.neighbors.sweep import Balls
 from precall.samples.archives import ArrayArchive
+from precall.samples.hashing import combined, of_array
 from precall.theory.arrays import Array, Counts, Matrix, to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.neighbors.sweep import Balls
 
 
 def _record(required: str, **properties: object) -> dict[str, Any]:
@@ -113,8 +112,6 @@ class SketchReference:
         cls, features: Features, balls: Balls, clipped: Balls, settings: dict[str, Any], protocol: Mapping[str, Any]
     ) -> SketchReference:
         """What a sketch keeps of the reals."""
-        from precall.samples.hashing import combined, of_array
-
         n, d = (int(size) for size in features.shape)
         settings = settings | {"n_real": n, "dimension": d}
         arrays = [of_array(np.asarray(array)) for array in (to_numpy(features), balls.squared_margins)]
@@ -135,7 +132,6 @@ class SketchReference:
         return {"identity": self.identity, "settings": dict(self.settings), "protocol": dict(self.protocol), **numbers}
 
     def arrays(self) -> dict[str, Array | Counts | Matrix]:
-        """The arrays by name."""
         moments = {"real_mean": self.moments.mean, "real_scatter": self.moments.scatter}
         return {**moments, "real_rows": self.rows, "real_neighbors": self.neighbors}
 

@@ -77,11 +77,6 @@ def curve_found(
     return Found(scores, spectrum, CurveIntervals.gathered(intervals, draws))
 
 
-def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **options: int) -> dict[str, float]:
-    """A summary of each reading over all draws."""
-    return {name: float(summary([draw[name] for draw in draws], **options)) for name in draws[0]}
-
-
 def bounded_intervals(
     values: Mapping[str, float], half_widths: Mapping[str, float], infos: Sequence[ScoreInfo], *, n: int
 ) -> dict[str, Interval]:

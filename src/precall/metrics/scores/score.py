@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -160,6 +160,9 @@ SHARES = tuple(
     ScoreInfo(f"share at {lam:.4g}", f"α({lam:.4g})", 0.0, 1.0, "higher", "α(λ), divided by its maximum min(1, λ)")
     for lam in SLOPES.tolist()
 )
+COUNTS = {"missed": FAR, "invented": FAR} | {  # how many samples of its own set one of the other set counts at λ
+    info.name: min(max(lam, 1 / lam), FAR) for info, lam in zip(SHARES, SLOPES.tolist(), strict=True)
+}
 READ = (*CURVE_SCORES, *SHARES)  # what estimators resample: the scores of a curve, and its points
 
 
@@ -181,8 +184,13 @@ def read(spectrum: RatioSpectrum) -> dict[str, float]:
     return readings(spectrum) | dict(zip((info.name for info in SHARES), shares.tolist(), strict=True))
 
 
+def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **options: int) -> dict[str, float]:
+    """A summary of each reading over all draws."""
+    return {name: float(summary([draw[name] for draw in draws], **options)) for name in draws[0]}
+
+
 def bounded_interval(
-    value: float, half_width: float, *, low: float, high: float, n: int, covers: str, level: float = 0.95
+    value: float, half_width: float, *, low: float, high: float, n: float, covers: str, level: float = 0.95
 ) -> Interval:
     """`value ± half_width`, clipped to the range of the score, and never shorter at an end than n samples justify.
 

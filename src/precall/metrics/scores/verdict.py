@@ -107,8 +107,7 @@ def _other(evidence: Evidence) -> Verdict:
         basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"
     elif not _rejected(evidence):
         return _unconfirmed(evidence, basis)
-    columns = None if clearest is None else clearest[1]
-    sentence, kinds = _difference(evidence, 0.0 if columns is None else corrected(columns))
+    sentence, kinds = _difference(evidence, 0.0 if clearest is None else corrected(clearest[1]))
     return Verdict(f"{sentence} ({basis}).", kinds)
 
 
@@ -211,8 +210,7 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
 
 def _near_copies(scores: Mapping[str, Score]) -> str | None:
     """The sentence about copies without a holdout, or None."""
-    copies = scores.get("copies")
-    # in few dimensions many samples look copied by chance
+    copies = scores.get("copies")  # in few dimensions many samples look copied by chance
     if copies is None or copies.chance is None or copies.value - copies.chance <= COPIED:
         return None
     return f"Copies: {_percent(corrected(copies))} of its samples nearly coincide with a real sample."
@@ -267,11 +265,11 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
         Kind.FAR: f"Far from the data: the two hardly overlap; {moved}",
         Kind.DROPS: f"Drops modes: it produces {lost}, or more, far too rarely or never",
         Kind.INVENTS: f"Invents: {made_up}, or more, lie where there is little or no data",
-        Kind.NARROW: f"Too narrow: it covers the data, but varies too little: {moved}",
-        Kind.WIDE: f"Too wide: it covers the data, but varies too much: {moved}",
-        Kind.SHIFTED: f"Shifted: it covers the data, but around another centre: {moved}",
-        Kind.PROPORTIONS: f"Covers the data in the wrong proportions: {moved}",
-        Kind.SHAPE: f"Covers the data with a wrong shape: {moved}",
+        Kind.NARROW: f"Too narrow: it varies less than the data; {moved}",
+        Kind.WIDE: f"Too wide: it varies more than the data; {moved}",
+        Kind.SHIFTED: f"Shifted: its centre is not that of the data; {moved}",
+        Kind.PROPORTIONS: f"Wrong proportions: some kinds of samples come too often, others too rarely; {moved}",
+        Kind.SHAPE: f"Wrong shape: neither centre, spread nor proportions explain the difference; {moved}",
     }
     return said[sure[0]], sure
 
@@ -312,15 +310,12 @@ def _slope(moved: Moved, misplaced: float) -> Kind:
 
 def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, ...]]:
     """Close, if the interval of the total variation says so as well; otherwise nobody can tell how large it is."""
-    tv = evidence.scores["tv"]
     if evidence.estimator not in FINE:
         seen = f"{evidence.estimator} sees {_percent(misplaced)} of it, and may miss most. Add `auto`"
         return f"Differs from the data, but nobody can tell how much: {seen}", (Kind.CANNOT_TELL,)
-    most = _most(tv)
-    if most > MISPLACED:
+    if (most := max(_most(evidence.scores["tv"]), misplaced)) > MISPLACED:
         unknown = f"up to {_percent(most)} of its samples may be misplaced"
         return f"Differs from the data, but more samples are needed to say how: {unknown}", (Kind.CANNOT_TELL,)
-    most = max(most, misplaced)
     return f"Close to the data: at most {_percent(most)} of its samples would have to move", (Kind.CLOSE,)
 
 

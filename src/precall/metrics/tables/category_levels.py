@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.inputs.features import as_tensor
 from precall.printing import shown
+from precall.samples.columns import missing_spellings
+from precall.samples.tables import TableRows
+from precall.samples.typed_cells import TextLevels
 from precall.theory.arrays import Counts, Flags, Index, Matrix, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.inputs.sides import Side
-    from precall.samples.tables import TableRows
-    from precall.samples.typed_cells import TextLevels
 
 MOST_LEVELS = 400  # categories of a column with an entry of their own
 FEWEST = 2  # rows of both tables that such a category has
@@ -48,21 +49,16 @@ def with_shared_levels(*sides: Side) -> tuple[Side, ...]:
     return tuple(_extended(side, {name: one[i] for name, one in blocks.items()}, about) for i, side in enumerate(sides))
 
 
-def category_codes(real: Side, fake: Side) -> dict[str, Counts]:
-    """The category of each row of both tables as a number, for each column of categories; none without the cells."""
-    return {name: codes for name, codes, _ in _codes((real, fake))}
-
-
 def named_category_codes(real: Side, fake: Side) -> dict[str, tuple[Counts, Sequence[str]]]:
-    """The same, with the names of the categories."""
+    """The category of each row of both tables as a number, by column, and the names; none without the cells."""
     return {name: (codes, names) for name, codes, names in _codes((real, fake))}
 
 
 def category_notices(real: Side, fake: Side, name: str) -> list[str]:
     """Sentences about columns in which most categories are rare, or in which too many of the fakes are unknown."""
     n, found = len(real.features), []
-    codes = category_codes(real, fake)
-    for column, both in codes.items():
+    codes = named_category_codes(real, fake)
+    for column, (both, _) in codes.items():
         found += _pooled(column, float((~_has_entry(both, len(both)))[both].mean()))
         found += _unknown(column, both[:n], both[n:], name)
     return found if codes else pooled_notices(real)
@@ -106,10 +102,8 @@ def _unknown(column: str, real: Counts, fake: Counts, name: str) -> list[str]:
 
 def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts, Sequence[str]]]:
     """Columns of categories with the category of each row of all sides as a number; none without the cells."""
-    from precall.samples.columns import missing_spellings
-
-    tables = [side.samples for side in sides]
-    if any(side.table is None for side in sides) or not _are_tables(tables):
+    tables = [side.samples for side in sides if side.table is not None and isinstance(side.samples, TableRows)]
+    if len(tables) < len(sides):
         return
     columns = (sides[0].table or {})["columns"]
     for name in (name for name, column in columns.items() if column["kind"] == "category"):
@@ -126,12 +120,6 @@ def _levels(table: TableRows, column: str, rows: Index, missing: frozenset[str])
     """The categories of some rows; that of missing values is empty."""
     cells = table.cells(column).taking(rows)
     return cells.levels().mapped(lambda cell: "" if cell.lower() in missing else cell)
-
-
-def _are_tables(samples: Sequence[object]) -> TypeGuard[Sequence[TableRows]]:
-    from precall.samples.tables import TableRows
-
-    return all(isinstance(one, TableRows) for one in samples)
 
 
 def _has_entry(codes: Counts, both: int) -> Flags:

@@ -9,18 +9,16 @@ level is the sum of both, from the reals.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.inputs.features import tile_rows
+from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors.ball_scores import CopySums, Nearest, copy_ratios, copy_score, expected_copies
 from precall.metrics.scores.score import Score
+from precall.samples.columns import missing_spellings
+from precall.samples.tables import TableRows
 from precall.theory.arrays import Array, Counts, Flags, to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.inputs.sides import Side
-    from precall.samples.tables import TableRows
 
 MOST_PAIRS = 10**8  # pairs of rows that are compared; with more, copies are those of the features
 ROUNDING = 1e-12  # share of the squares of two rows below which their squared distance is 0
@@ -44,9 +42,6 @@ def copies_with_gaps(real: Side, fake: Side, ties: str) -> Score | None:
 
 def _known_cells(real: Side, fake: Side) -> tuple[Flags, Flags] | None:
     """Which cells of each table have a value, shape (rows, columns); None if all have, or without cells."""
-    from precall.samples.columns import missing_spellings
-    from precall.samples.tables import TableRows
-
     tables = [(side, side.samples) for side in (real, fake) if isinstance(side.samples, TableRows)]
     if real.table is None or len(tables) < 2 or len(real.features) < 3:
         return None
@@ -70,7 +65,6 @@ class _Rows:
 
     @classmethod
     def of(cls, side: Side, known: Flags, places: list[slice]) -> _Rows:
-        """The rows of a side."""
         wide = np.repeat(known, [one.stop - one.start for one in places], axis=1)
         x = to_numpy(side.features)[:, : wide.shape[1]]
         return cls(x.astype(np.float64), known.astype(np.float64), wide.astype(np.float64))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from precall.encoders.column_codes import usual_unit
+from precall.metrics.inputs.sides import Side
 from precall.metrics.tables.category_levels import category_notices
 from precall.printing import shown
-
-if TYPE_CHECKING:
-    from precall.metrics.inputs.sides import Side
-    from precall.samples.tables import TableRows
+from precall.samples.tables import TableRows
 
 THOUSAND = 1.5  # a ratio of medians is about 1,000 if it is at most by this factor larger or smaller
 
@@ -23,9 +20,6 @@ def table_notices(real: Side, fake: Side, name: str) -> list[str]:
 
 def _units(real: Side, fake: Side, name: str) -> list[str]:
     """A sentence for each column of numbers in several units, of which all but the usual one are kept apart."""
-    from precall.encoders.column_codes import usual_unit
-    from precall.samples.tables import TableRows
-
     if real.table is None or not isinstance(real.samples, TableRows) or not isinstance(fake.samples, TableRows):
         return []
     found = []
@@ -49,8 +43,6 @@ def _units(real: Side, fake: Side, name: str) -> list[str]:
 
 def _separators(real: Side, fake: Side, name: str) -> list[str]:
     """A sentence for each column of numbers whose medians differ by a factor of about 1,000."""
-    from precall.samples.tables import TableRows
-
     a, b = real.samples, fake.samples
     if real.table is None or not isinstance(a, TableRows) or not isinstance(b, TableRows):
         return []

@@ -210,7 +210,7 @@ def ranges(n: int, size: int, start: int = 0) -> list[tuple[int, int]]:
 
 def ratio(squared: Tensor, radii: Tensor) -> Tensor:
     """d²/r², with 0/0 = 1: a point at the centre of a ball of radius 0 lies on its boundary."""
-    return torch.where((radii == 0) & (squared == 0), 1.0, squared / radii)
+    return torch.nan_to_num(squared / radii, nan=1.0, posinf=torch.inf, neginf=-torch.inf)
 
 
 @dataclass(frozen=True, eq=False)

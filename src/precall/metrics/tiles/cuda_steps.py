@@ -17,8 +17,7 @@ from precall.metrics.tiles.cuda_kernels import device_of, has_kernels
 DEPTH = 64  # factor columns per step; they are padded to whole steps
 # Rows and columns of a tile, and how it is computed, for few and for many factor columns: measured on an H200.
 NARROW = {"HIGH": 128, "WIDE": 64, "num_warps": 4, "num_stages": 2}
-EVEN = {"HIGH": 128, "WIDE": 128, "num_warps": 8, "num_stages": 3}
-BROAD = {"HIGH": 128, "WIDE": 256, "num_warps": 8, "num_stages": 3}
+BROAD = {"HIGH": 128, "WIDE": 128, "num_warps": 4, "num_stages": 3}
 FEW_COLUMNS = 256
 SEGMENTS = 128  # parts of a list, each with a counter of its own, so that tiles rarely wait for each other
 APART = 64  # distance between counters: neighbours would be in the same part of the cache and wait for each other too
@@ -72,9 +71,7 @@ class CudaSteps:
         If both are the same, each pair is listed once, with i < j. None if there are more than about `room` pairs.
         """
         n, m, device = len(rows.values), len(columns.values), rows.values.device
-        # limits of pairs take registers, which wide tiles do not have
-        broad = EVEN if len(factors[0]) else BROAD
-        shape = NARROW if rows.values.shape[1] <= FEW_COLUMNS else broad
+        shape = NARROW if rows.values.shape[1] <= FEW_COLUMNS else BROAD
         (tiles,) = grid = _grid(n, m, shape)
         segments = max(1, min(SEGMENTS, tiles // 16))
         room = -(-room // segments)
@@ -124,9 +121,9 @@ class CudaSteps:
         given = [rows.values, columns.values, *rests, rows.scale, columns.scale]
         given += [*(one.float() for one in (*terms, *weights)), of_rows, of_columns, squares]
         numbers = (rows.unit / dimension, shift, grain, square_grain, n, m, rows.values.shape[1])
-        how = {"DEGREE": degree, "REST": rows.rest is not None, "SAME": same, "APART": APART, "DEPTH": DEPTH, **EVEN}
+        how = {"DEGREE": degree, "REST": rows.rest is not None, "SAME": same, "APART": APART, "DEPTH": DEPTH, **BROAD}
         with device_of(squares):
-            kernels.sums[_grid(n, m, EVEN)](*given, *numbers, **how)
+            kernels.sums[_grid(n, m, BROAD)](*given, *numbers, **how)
         total = float(squares.double().sum()) / square_grain
         return of_rows / grain, of_columns / grain, 2 * total if same else total
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import lazily
+from precall.lazy import homes, lazily
 
 if TYPE_CHECKING:
     from precall.tune.models.biggan import (
@@ -25,15 +25,11 @@ if TYPE_CHECKING:
         MLPGenerator as MLPGenerator,
     )
 
-_HOME = {
-    "BigGANDiscriminator": "biggan",
-    "BigGANGenerator": "biggan",
-    "ConvDiscriminator": "mlp",
-    "ConvGenerator": "mlp",
-    "Flow": "flows",
-    "MLPDiscriminator": "mlp",
-    "MLPGenerator": "mlp",
-    "RealNVP": "flows",
+_MODULES = {
+    "biggan": "BigGANDiscriminator BigGANGenerator",
+    "flows": "Flow RealNVP",
+    "mlp": "ConvDiscriminator ConvGenerator MLPDiscriminator MLPGenerator",
 }
+_HOME = homes(_MODULES)
 __all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)
