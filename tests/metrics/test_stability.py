@@ -72,6 +72,7 @@ def test_fid_is_left_out_where_it_would_take_long():
     assert Trend.from_dict(saved) == found
 
 
+@pytest.mark.whole_panel
 def test_the_default_metrics_bring_it_at_little_cost():
     rng = np.random.default_rng(0)
     reference = Reference.fit(rng.normal(size=(1000, 4)), seed=3)
