@@ -10,7 +10,7 @@ kills     a worker or the driver is killed at a random moment and the command ru
           those of an undisturbed run, and only blocks that were not finished are computed
 schedule  1,000 shards a side on 64 workers, simulated from the measured time of a block: makespan, memory, traffic
 auto      1,000,000 × 64 in 16 shards: the area of `auto`, which is trained on a sample, and the area in one process,
-          where the same trained panel scores all other samples
+          where the same trained panel scores all other samples; and on Ray, with the peak memory of the workers
 
 Inputs are normal float32 with fixed seeds, k = 5. Every part is saved when it is finished (benchmarks/results/
 scale.json), and parts that are there are not run again; delete the file to run all. `--smoke` uses tiny sizes.
@@ -84,16 +84,17 @@ def digest(found: Neighborhoods) -> str:
     return sha.hexdigest()
 
 
-def run_one(engine: str, folder: Path, work: Path) -> Row:
+def run_one(engine: str, folder: Path, work: Path, metric: str = "neighbors") -> Row:
     """Assess the shards of a folder in this process, with seconds and the peak memory of driver and workers."""
     start = time.perf_counter()
     how = {} if engine == "one process" else {"engine": engine, "work": work}
     with worker_memory() as peak:
-        found = assess(real=str(folder / "real-*.npy"), fake=str(folder / "fake-*.npy"), metrics=("neighbors",), **how)
-    assert found.neighborhoods is not None
+        found = assess(real=str(folder / "real-*.npy"), fake=str(folder / "fake-*.npy"), metrics=(metric,), **how)
     own = peak_memory() / (1 << 20)
-    seconds = time.perf_counter() - start
-    return {"seconds": seconds, "driver MB": own, "worker MB": peak[0], "digest": digest(found.neighborhoods)}
+    row: Row = {"seconds": time.perf_counter() - start, "driver MB": own, "worker MB": peak[0]}
+    if found.neighborhoods is None:
+        return {**row, "area": found.spectra[metric].area}
+    return {**row, "digest": digest(found.neighborhoods)}
 
 
 class worker_memory:  # noqa: N801 (a context manager, named like a function)
@@ -137,9 +138,9 @@ def _is_below(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
     return pid == ancestor
 
 
-def in_process(engine: str, folder: Path, work: Path) -> Row:
+def in_process(engine: str, folder: Path, work: Path, metric: str = "neighbors") -> Row:
     """`run_one` in a process of its own."""
-    found: Row = json.loads(in_new_process("benchmarks.scale", "--run", engine, str(folder), str(work)))
+    found: Row = json.loads(in_new_process("benchmarks.scale", "--run", engine, str(folder), str(work), metric))
     return found
 
 
@@ -305,10 +306,12 @@ def auto(n: int, d: int, shards: int) -> list[Row]:
         folder = Path(place)
         write_shards(folder, n, d, shards, width=WIDTH, centre=CENTRE)
         in_shards, of_all = json.loads(in_new_process("benchmarks.scale", "--auto", str(folder)))
+        on_ray = in_process("ray", folder, folder / "work on Ray", "auto")
         x, y = (np.concatenate([np.load(one) for one in sorted(folder.glob(f"{side}-*"))]) for side in ("real", "fake"))
     exact = RatioSpectrum.from_log_ratios(real=exact_log_ratios(x), fake=exact_log_ratios(y)).area
     about: Row = {"n": n, "d": d, "shards": shards, "machine": platform.machine(), "cores": os.cpu_count()}
     rows: list[Row] = [{**about, "how": "shards", **in_shards}, {**about, "how": "one process", **of_all}]
+    rows.append({**about, "how": "shards on Ray", **on_ray})
     return [{**row, "exact area": exact} for row in rows]
 
 
@@ -414,11 +417,11 @@ def main() -> None:
     made.add_argument("--kills", type=int, default=10, help="how often a process is killed")
     made.add_argument("--from-json", action="store_true", help="run nothing; use the saved numbers")
     made.add_argument("--write", action="store_true", help="write the tables into docs/scale.md")
-    made.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    made.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     made.add_argument("--auto", type=Path, help=argparse.SUPPRESS)
     given = made.parse_args()
     if given.run:
-        print(json.dumps(run_one(given.run[0], Path(given.run[1]), Path(given.run[2]))))
+        print(json.dumps(run_one(given.run[0], Path(given.run[1]), Path(given.run[2]), given.run[3])))
         return
     if given.auto:
         print(json.dumps(area_in_shards_and_of_all(given.auto)))
