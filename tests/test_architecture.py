@@ -71,6 +71,9 @@ def imports(module, typing=False):
 
 
 def _names(node):
+    """What a node imports; `import_module` of a string counts."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module":
+        return [one.value for one in node.args if isinstance(one, ast.Constant)]
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from precall.improve.ratio import log_ratios
 from precall.improve.rejection import largest_finite, ratios_of
-from precall.improve.sampling import SamplingError
+from precall.improve.source import SamplingError
 from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.acceptance import ClippedRule, obrs

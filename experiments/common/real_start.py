@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.common.samplers import accepted
 from precall.improve.interfaces import Samples
-from precall.improve.sampling import Source, taken
+from precall.improve.source import Source, taken
 from precall.theory.arrays import Array, Index
 
 

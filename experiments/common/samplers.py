@@ -19,7 +19,8 @@ from precall.improve.calibration import warn_if_concentrated
 from precall.improve.interfaces import LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.latent import LatentGenerator
 from precall.improve.rejection import RejectionSampler
-from precall.improve.sampling import Sampler, SamplingError, Source, taken
+from precall.improve.sampling import Sampler
+from precall.improve.source import SamplingError, Source, taken
 from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.acceptance import ClippedRule

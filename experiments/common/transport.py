@@ -24,7 +24,7 @@ from experiments.common.samplers import (
     tensor,
 )
 from precall.improve.interfaces import Samples
-from precall.improve.sampling import Source
+from precall.improve.source import Source
 from precall.theory import checks
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from experiments.common.samplers import Metropolis, accepted, last_states
-from precall.improve.sampling import SamplingError, sample
+from precall.improve.sampling import sample
+from precall.improve.source import SamplingError
 
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
 LOG_R = np.log(P / Q)

@@ -8,7 +8,8 @@ from experiments.common.samplers import gradient, score_of_latents
 from experiments.common.transport import Transport, energy
 from precall.improve.latent import LatentGenerator
 from precall.improve.ratio import Ratio
-from precall.improve.sampling import Source, sample
+from precall.improve.sampling import sample
+from precall.improve.source import Source
 
 # P = N(3, 1), Q = N(0, 1) in the first coordinate; G doubles
 GENERATOR = LatentGenerator(lambda z: 2 * z, 2, device="cpu")

@@ -142,7 +142,7 @@ def test_the_pilot_is_used_and_not_larger_than_needed():
 
 
 def test_a_pilot_of_large_samples_stays_within_its_bytes():
-    from precall.improve.sampling import Source
+    from precall.improve.source import Source
 
     source = Source(lambda n, rng: rng.normal(size=(n, 8)), lambda x: x[:, 0], n=100, seed=0, batch_size=10)
     x, log_r = source.pilot(1000, most_bytes=64 * 50)

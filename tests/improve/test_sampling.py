@@ -9,7 +9,8 @@ import torch
 import precall.improve
 from experiments.common.samplers import SAMPLERS
 from precall.improve.latent import LatentGenerator
-from precall.improve.sampling import METHODS, Refined, SamplingError, sample
+from precall.improve.sampling import METHODS, sample
+from precall.improve.source import Refined, SamplingError
 
 
 def model(n, rng):

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.planning import Plan as Plan
     from precall.improve.ratio import Ratio as Ratio
-    from precall.improve.sampling import Refined as Refined, SamplingError as SamplingError, sample as sample
+    from precall.improve.sampling import sample as sample
     from precall.improve.selection import Selection as Selection, select as select
+    from precall.improve.source import Refined as Refined, SamplingError as SamplingError
     from precall.improve.targets import surplus as surplus, target as target
 
 _MODULES = {
@@ -43,8 +44,9 @@ _MODULES = {
     "latent": "LatentGenerator",
     "planning": "Plan",
     "ratio": "Ratio",
-    "sampling": "Refined SamplingError sample",
+    "sampling": "sample",
     "selection": "Selection select",
+    "source": "Refined SamplingError",
     "targets": "surplus target",
 }
 _HOME = homes(_MODULES)

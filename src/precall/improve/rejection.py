@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from precall.improve.interfaces import Samples
-from precall.improve.sampling import SamplingError, Source, taken
+from precall.improve.source import SamplingError, Source, taken
 from precall.theory import acceptance
 from precall.theory.arrays import Array
 
