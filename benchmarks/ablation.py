@@ -372,7 +372,7 @@ def covered(cell: Cell) -> Row:
     alpha, beta = found.spectra["auto"].alpha(10.0), found.spectra["auto"].beta(0.1)
     return {
         "part": "coverage", **asdict(cell), "half": cell.half, "verdict": found.verdict,
-        "p_value": found.scores["c2st"].settings["p_value"],
+        "p_value": found.scores["c2st"].p_value,
         "truth": {name: truth[name] for name in SCORES},
         "intervals": {name: [round(value, 4) for value in ends] for name, ends in intervals.items()},
         "alpha_10": round(alpha - truth["alpha_10"], 4), "beta_01": round(beta - truth["beta_01"], 4),

@@ -106,7 +106,7 @@ def topics(
             "case": case,
             "seed": seed,
             **scores,
-            "p": found.scores["c2st"].settings["p_value"],
+            "p": found.scores["c2st"].p_value,
             "verdict": str(found.verdict),
         }
 

@@ -74,7 +74,7 @@ def reading(found: Assessment) -> Row:
         name: [round(one.value, 5), *(_ends(one.interval)), None if one.chance is None else round(one.chance, 5)]
         for name, one in scores.items()
     }
-    p_value = found.scores["c2st"].settings["p_value"]
+    p_value = found.scores["c2st"].p_value
     return {"kinds": [str(one) for one in found.verdict.kinds], "said": str(found.verdict), "p": p_value, **numbers}
 
 

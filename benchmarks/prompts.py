@@ -116,10 +116,10 @@ def measured(task: Task) -> list[Row]:
         found = precall.assess(real=real, fake=fake, prompts=prompts, seed=task.seed)
     row: Row = {**vars(task), "kinds": [str(kind) for kind in found.verdict.kinds]}
     row |= {
-        "answers_p": found.scores["c2st"].settings["p_value"],
-        "pairs_p": found.scores["pairs_tv"].settings["p_value"],
+        "answers_p": found.scores["c2st"].p_value,
+        "pairs_p": found.scores["pairs_tv"].p_value,
     }
-    row |= {"seen_p": found.scores["prompt_dependence"].settings["p_value"]}
+    row |= {"seen_p": found.scores["prompt_dependence"].p_value}
     if task.model != "repeated":  # its law is that of the data, as far as new prompts are concerned
         alpha, spectrum = truth(task.law, task.model), found.spectra["prompts"]
         errors = [abs(spectrum.alpha(lam) - alpha(lam)) / min(1.0, lam) for lam in SLOPES]

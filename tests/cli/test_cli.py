@@ -376,7 +376,7 @@ def test_a_holdout_shows_how_much_was_memorised(run, training):
     assert done.exit_code == 0, done.output
     scores = json.loads(done.stdout)["models"]["ours"]["scores"]
     assert scores["memorized"]["value"] == pytest.approx(0.5, abs=0.03)
-    assert scores["memorized"]["settings"]["p_value"] == 0.001
+    assert scores["memorized"]["p_value"] == 0.001
     assert "memorized" not in json.loads(run(*words).stdout)["models"]["ours"]["scores"]
 
 

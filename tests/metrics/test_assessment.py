@@ -63,7 +63,7 @@ def found(p, q, *, p_value=0.001, half=0.004, **others):
         name: Score(value, Interval(max(0.0, value - half), min(1.0, value + half), 0.95, "all"), chance=0.0)
         for name, value in readings(spectrum).items()
     }
-    scores["c2st"] = Score(0.6, settings={"p_value": p_value})
+    scores["c2st"] = Score(0.6, p_value=p_value)
     return Assessment("fake", "auto", {"auto": spectrum}, scores | others, None, PerSample(), PerSample(), RECORD)
 
 
@@ -102,10 +102,10 @@ def test_the_verdict_tells_wrong_proportions_from_a_wrong_shape_and_from_closene
 
 
 def test_the_verdict_heeds_a_holdout():
-    memorized = Score(0.06, Interval(0.04, 0.08, 0.95, "all"), settings={"p_value": 0.002})
+    memorized = Score(0.06, Interval(0.04, 0.08, 0.95, "all"), p_value=0.002)
     said = found([1.0], [1.0], memorized=memorized, copies=Score(0.9, chance=0.1)).verdict
     assert said == "Copies: about 6 % [4 %, 8 %] of its samples are copies of the training data (holdout, p = 0.002)."
-    innocent = replace(memorized, settings={"p_value": 0.3})
+    innocent = replace(memorized, p_value=0.3)
     assert not found([1.0], [1.0], memorized=innocent, copies=Score(0.9, chance=0.1)).verdict.startswith("Copies")
 
 
@@ -382,3 +382,23 @@ def test_the_record_of_a_run_keeps_what_other_versions_wrote(compared):
     assert found.record.n_real == 300
     assert (found.record.real.encoder, found.encoder) == ("ngrams", "ngrams")
     assert found.to_dict()["protocol"] == saved["protocol"] == RunRecord.from_dict(found.protocol).to_dict()
+
+
+def test_results_of_schema_2_have_their_p_values_and_details_where_they_belong():
+    new = Score(0.1, None, 0.0, 9, 8, {"test": "permutation"}, 0.002, {"visible": 1.0, "identical_rows": 3})
+    old = new.to_dict()
+    old["settings"] |= {"p_value": old.pop("p_value"), **old.pop("details")}
+    assert Score.from_dict(old) == Score.from_dict(new.to_dict()) == new
+
+
+@pytest.mark.usefixtures("small_committee")
+def test_what_was_found_is_not_among_the_settings():
+    """With another seed of the data, the settings of every score are the same."""
+
+    def settings(seed):
+        rng = np.random.default_rng(seed)
+        real, fake, holdout = rng.normal(size=(3, 120, 3))
+        found = assess(real=real, fake=np.concatenate([fake, fake[:9]]), holdout=holdout)
+        return {name: score.settings for name, score in found.scores.items()}
+
+    assert settings(0) == settings(1)

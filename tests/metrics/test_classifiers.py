@@ -112,8 +112,8 @@ def test_auto_is_reproducible_and_reports_progress(dropping):
 
 def test_auto_says_who_was_heard(dropping):
     result = dropping[3]
-    assert list(result.settings["weights"]) == list(result.members) == list(PANEL)
-    assert min(result.settings["weights"].values()) >= 0
+    assert list(result.details["weights"]) == list(result.members) == list(PANEL)
+    assert min(result.details["weights"].values()) >= 0
     assert result.members["boosting"].beta(0.05) < 0.75
 
 
@@ -718,7 +718,7 @@ def test_a_small_dropped_mode_is_named(seed):
     centres = 6 * np.random.default_rng(99).normal(size=(16, 8))
     real, fake = (centres[rng.integers(k, size=1000)] + rng.normal(size=(1000, 8)) for k in (16, 15))
     found = assess(real=real, fake=fake, metrics=("boosting", "c2st"))
-    assert found.scores["c2st"].settings["p_value"] < 0.01
+    assert found.scores["c2st"].p_value < 0.01
     assert not found.verdict.startswith("Indistinguishable")
 
 
@@ -726,7 +726,7 @@ def test_a_change_of_scale_is_not_overruled_by_a_linear_test():
     """Without a classifier among the metrics, a linear test once called a total variation of .5 indistinguishable."""
     rng = np.random.default_rng(0)
     found = assess(real=rng.normal(size=(300, 2)), fake=2.5 * rng.normal(size=(300, 2)), metrics=("clusters", "c2st"))
-    assert found.scores["c2st"].settings["p_value"] < 0.01
+    assert found.scores["c2st"].p_value < 0.01
     assert not found.verdict.startswith("Indistinguishable")
 
 
@@ -808,7 +808,7 @@ def test_the_curve_is_that_of_the_rows_that_count():
     rng = np.random.default_rng(3)
     fake = np.repeat(rng.normal(1.0, 1.0, size=(50, 2)), 3, axis=0)
     found = classify("auto_quick", real=rng.normal(size=(150, 2)), fake=fake)
-    assert found.settings["repeats_left_out"] == 100
+    assert found.details["repeats_left_out"] == 100
     assert read(found.spectrum) == pytest.approx(read(certified(found.held_out.spectrum(), found.certificate)))
 
 

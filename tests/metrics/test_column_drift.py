@@ -87,7 +87,7 @@ def test_disjoint_columns_are_compared():
     rng = np.random.default_rng(0)
     real, fake = rows(200, rng, shares=(1, 0, 0)), rows(200, rng, shares=(0, 0.5, 0.5))
     score = column_drift(real=real, fake=fake, columns=PLAN).columns["c"]
-    assert (score.value, score.settings["differs"]) == (1, True)
+    assert (score.value, score.details["differs"]) == (1, True)
 
 
 def test_a_drift_survives_its_json():
@@ -116,7 +116,7 @@ def test_a_wide_table_has_its_pairs_compared_among_the_columns_that_differ_most(
     found = column_drift(real=real, fake=fake, columns=plan)
     assert len(found.columns) == 150
     assert {*list(found.columns)[:2]} == {"c3", "c140"}
-    assert next(iter(found.pairs.values())).settings["tests"] == 128 * 127 // 2
+    assert next(iter(found.pairs.values())).details["tests"] == 128 * 127 // 2
 
 
 def test_a_category_that_is_lost_is_named_although_it_is_rare():
@@ -127,8 +127,8 @@ def test_a_category_that_is_lost_is_named_although_it_is_rare():
     plan = {"c": {"kind": "category", "features": [0, 3], "names": ["x", "y", "gone"]}}
     p, q = (np.eye(3)[rng.choice(3, 600, p=shares)] for shares in ((0.55, 0.37, 0.08), (0.6, 0.4, 0.0)))
     score = column_drift(real=p, fake=q, columns=plan).columns["c"]
-    assert score.settings["differs"]
-    cells = {cell["label"]: cell for cell in score.settings["histogram"]}
+    assert score.details["differs"]
+    cells = {cell["label"]: cell for cell in score.details["histogram"]}
     assert (cells["gone"]["fake"], cells["gone"]["clear"]) == (0, True)
     assert cells["gone"]["real"] == p[:, 2].mean()
 
@@ -149,14 +149,14 @@ def test_a_histogram_names_ranges_dates_gaps_and_categories_but_no_name_that_is_
         for i in range(2)
     ]
     found = column_drift(real=sides[0], fake=sides[1], columns=plan).columns
-    labels = {name: [cell["label"] for cell in score.settings["histogram"]] for name, score in found.items()}
+    labels = {name: [cell["label"] for cell in score.details["histogram"]] for name, score in found.items()}
     assert labels["c"] == ["category 1", "category 2"]
     assert labels["n"] == ["7", "8", "9"]
     assert labels["day"][0] == "missing"
     assert labels["day"][1].startswith("below 2023-11")
     assert labels["day"][-1].endswith("or more")
     for score in found.values():
-        assert sum(cell["real"] for cell in score.settings["histogram"]) == pytest.approx(1)
+        assert sum(cell["real"] for cell in score.details["histogram"]) == pytest.approx(1)
 
 
 def test_pairs_of_a_large_table_are_those_of_a_stated_number_of_rows(monkeypatch):
@@ -169,6 +169,6 @@ def test_pairs_of_a_large_table_are_those_of_a_stated_number_of_rows(monkeypatch
     plan = {name: {"kind": "number", "features": [i, i + 1], "centre": 0, "scale": 1} for i, name in enumerate("ab")}
     found = column_drift(real=real, fake=fake, columns=plan)
     pair = found.pairs["a", "b"]
-    assert (pair.n_real, pair.n_fake, pair.settings["rows"], pair.settings["differs"]) == (500, 500, 500, True)
+    assert (pair.n_real, pair.n_fake, pair.settings["rows"], pair.details["differs"]) == (500, 500, 500, True)
     assert (found.columns["a"].n_real, found.columns["a"].n_fake) == (900, 800)
     assert "rows" not in found.columns["a"].settings

@@ -139,7 +139,7 @@ def test_values_copied_from_the_real_set_are_not_a_difference(d, kind):
     one = assess(real=real, fake=COPIED[kind](real), metrics=("auto", "c2st"))
     assert one.scores["area"].value > 0.9
     assert one.scores["area"].interval.high == 1.0
-    assert one.scores["c2st"].settings["p_value"] > 0.001
+    assert one.scores["c2st"].p_value > 0.001
 
 
 def test_a_copy_does_not_hide_a_real_difference():
@@ -188,7 +188,7 @@ def test_independent_samples_do_not_share_too_many_values_and_copies_do():
 def test_repeated_rows_are_not_a_difference():
     real, fake = np.repeat(gaussian(150, 5, 15), 4, axis=0), np.repeat(gaussian(150, 5, 16), 4, axis=0)
     result = auto(real=real, fake=fake)
-    assert result.settings["identical_rows"] == 900
+    assert result.details["identical_rows"] == 900
     assert result.spectrum.total_variation < 0.1
     assert result.certificate.alpha(1.0) > 0.9
     assert result.p_value > 0.05
@@ -224,7 +224,7 @@ def test_rows_repeated_with_a_little_noise_are_not_a_difference(d, noise):
     real, fake = (np.repeat(gaussian(150, d, 32, side), 4, axis=0) for side in (0, 1))
     real, fake = real + noise * gaussian(600, d, 33), fake + noise * gaussian(600, d, 34)
     one = assess(real=real, fake=fake, metrics=["auto"])
-    assert one.classifiers["auto"].settings["identical_rows"] > 850
+    assert one.classifiers["auto"].details["identical_rows"] > 850
     assert one.verdict.startswith(("Indistinguishable", "Close", "Cannot tell: no difference shows"))
 
 

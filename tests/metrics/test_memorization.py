@@ -85,9 +85,9 @@ def test_the_share_of_planted_copies_is_recovered(monkeypatch, law, share, jitte
     assert share in score.interval
     assert score.interval.high - score.interval.low < 0.12
     if share:
-        assert score.settings["p_value"] <= 0.05
+        assert score.p_value <= 0.05
     else:
-        assert score.settings["p_value"] > 0.01
+        assert score.p_value > 0.01
 
 
 @pytest.mark.parametrize("repeated", ["none", "train", "holdout"])
@@ -103,7 +103,7 @@ def test_the_level_holds_for_fresh_samples(monkeypatch, repeated):
             sets[repeated][:15] = sets[repeated][15:30]
         scores = memorization(real=sets["train"], holdout=sets["holdout"], fake=sets["fake"], seed=seed)
         for name in rejected:
-            rejected[name] += scores[name].settings["p_value"] <= 0.05
+            rejected[name] += scores[name].p_value <= 0.05
     assert max(rejected.values()) <= 9  # binomial(60, .05) exceeds 9 with probability .001
 
 
@@ -118,7 +118,7 @@ def test_sets_of_different_sizes(n, h):
     planted(fake, train, 0.2, 0.0, rng)
     copied = memorization(real=train, holdout=holdout, fake=fake)["memorized"]
     assert copied.value == pytest.approx(0.2, abs=0.03)
-    assert copied.settings["p_value"] == 0.001
+    assert copied.p_value == 0.001
 
 
 def test_copies_of_the_holdout_are_not_copies_of_the_training_set():
@@ -127,7 +127,7 @@ def test_copies_of_the_holdout_are_not_copies_of_the_training_set():
     fake[:100] = holdout[:100]
     scores = memorization(real=train, holdout=holdout, fake=fake)
     assert scores["memorized"].value == 0
-    assert scores["memorized"].settings["p_value"] == 1
+    assert scores["memorized"].p_value == 1
     assert scores["closer_to_train"].value < scores["closer_to_train"].interval.high < 0.5
 
 
@@ -136,9 +136,9 @@ def test_a_holdout_that_equals_the_training_set_tells_nothing():
     train = rng.normal(size=(200, 5))
     score = memorization(real=train, holdout=rng.permutation(train), fake=train)["memorized"]
     assert (score.interval.low, score.interval.high) == (0, 1)
-    assert score.settings["p_value"] == 1
-    assert score.settings["identical_rows"] == 200
-    assert score.settings["visible"] == 0
+    assert score.p_value == 1
+    assert score.details["identical_rows"] == 200
+    assert score.details["visible"] == 0
 
 
 def test_units_and_origin_change_nothing():
@@ -246,7 +246,7 @@ def test_a_holdout_of_another_law_is_named_beside_copies():
     rng = np.random.default_rng(5)
     train, fake, other = rng.normal(size=(3, 600, 8))
     found = assess(real=train, fake=fake, holdout=other + 1.0, metrics=("fid",))
-    assert found.scores["memorized"].settings["holdout_p_value"] == 0.001
+    assert found.scores["memorized"].details["holdout_p_value"] == 0.001
     assert "but the holdout differs from the training data, p = 0.001" in found.verdict
     fake[:200] = train[:200]
     found = assess(real=train, fake=fake, holdout=other, metrics=("fid",))
@@ -264,7 +264,7 @@ def test_the_test_of_the_holdout_has_its_level(monkeypatch):
         train, holdout = rng.normal(size=(150, 4)), rng.normal(size=(60, 4))
         holdout[:10], train[20:30] = train[:10], train[10:20]
         scores = memorization(real=train, fake=rng.normal(size=(100, 4)), holdout=holdout)
-        found.append(scores["memorized"].settings["holdout_p_value"])
+        found.append(scores["memorized"].details["holdout_p_value"])
     assert np.mean(np.array(found) <= 0.1) <= 0.225  # four standard errors above 0.1
     assert 0.35 < np.mean(found) < 0.65
 

@@ -166,7 +166,7 @@ def test_a_tuned_model_is_compared_with_its_base_prompt_by_prompt():
     number = np.repeat(np.arange(prompts), 4)
     found = within_scores(*pairs(base, tuned, number, number), seed=0)["answers_per_prompt"]
     assert found.settings["against"] == "two references"
-    assert found.settings["p_value"] < 1e-3
+    assert found.p_value < 1e-3
     assert found.value < found.chance < found.interval.high  # unpaired, it would not show
 
 
@@ -197,7 +197,7 @@ def test_verdicts_about_prompts(model, answers, kind):
     real, fake, prompts = laws(model, answers=answers)
     found = precall.assess(real=real, fake=fake, prompts=prompts)
     assert found.verdict.kind == kind
-    assert found.scores["c2st"].settings["p_value"] > 0.05  # of the answers alone
+    assert found.scores["c2st"].p_value > 0.05  # of the answers alone
     assert found.protocol["prompts"]["unit"] == "prompt"
     assert ("prompts" in page_data(Comparison({"fake": found}))["models"][0]) is (kind != "indistinguishable")
     again = Comparison.from_dict(json.loads(json.dumps(Comparison({"fake": found}).to_dict())))["fake"]

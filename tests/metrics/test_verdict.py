@@ -15,9 +15,9 @@ from precall.metrics.scores.verdict import Kind, verdict as verdict_of
 from precall.theory.spectrum import RatioSpectrum
 
 
-def score(value, low=None, high=None, chance=0.0, **settings):
+def score(value, low=None, high=None, chance=0.0, p_value=None, **details):
     interval = None if low is None else Interval(low, high, 0.95, "the expectation")
-    return Score(value, interval, chance, 500, 500, settings)
+    return Score(value, interval, chance, 500, 500, {}, p_value, details)
 
 
 def verdict(estimator, scores, certificate, **others):
@@ -53,7 +53,7 @@ def test_a_model_is_indistinguishable_only_if_a_large_difference_is_excluded(hig
 
 def test_clusters_alone_never_call_a_model_close_or_indistinguishable():
     """They call N(0, 1.05 I) in 32 dimensions indistinguishable, whose total variation is .15."""
-    rejected = Score(0.6, None, 0.5, 500, 500, {"p_value": 0.001})
+    rejected = Score(0.6, None, 0.5, 500, 500, p_value=0.001)
     for tv in (score(0.02, 0.0, 0.04), score(0.06, 0.05, 0.07)):
         for test in ({}, {"c2st": rejected}):
             assert verdict("clusters", scores(tv, **test), None).kind == "cannot tell"

@@ -29,7 +29,7 @@ def assessed(p, q, *, width=0.04, p_value=0.001, **scores):
         return Score(value, Interval(max(0, value - width / 2), min(1, value + width / 2), 0.95, "it"), 0.0, 100, 100)
 
     found = {name: score(value) for name, value in readings(spectrum).items()}
-    found["c2st"] = Score(0.7, settings={"p_value": p_value})
+    found["c2st"] = Score(0.7, p_value=p_value)
     return Assessment(
         name="m",
         estimator="auto",

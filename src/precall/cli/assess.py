@@ -398,7 +398,7 @@ def report_sources(found: Comparison) -> None:
         for sentence in (f"columns: {', '.join(kinds)}", *plan["notes"]):
             note(sentence)
     memorized = first.scores.get("memorized")
-    if memorized is not None and (shared := memorized.settings["identical_rows"]):
+    if memorized is not None and (shared := memorized.details["identical_rows"]):
         said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
         note(f"{said}: copies of these are not counted directly")
     notices = (  # with the names of the models; those that several models share, once

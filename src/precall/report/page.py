@@ -300,7 +300,7 @@ def _prompts(one: Assessment) -> list[dict[str, Any]]:
     if fake is not None and fake.prompted is not None and fake.samples is not None and fake.samples.kind == "text":
         for i, number in enumerate(fake.prompted.number.tolist()):
             answers.setdefault(fake.prompted.texts[number][:200], []).append(str(fake.samples[int(fake.rows[i])])[:200])
-    return [{"prompt": text, "answers": answers.get(text, [])[:4]} for text in one.scores[by].settings["examples"]]
+    return [{"prompt": text, "answers": answers.get(text, [])[:4]} for text in one.scores[by].details["examples"]]
 
 
 def _drift(drift: ColumnDrift) -> dict[str, Any]:
@@ -308,7 +308,7 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
     named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
     return {
         of: [
-            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram", "rows")}}
+            {"name": name, **_score(one), **one.details, "rows": one.settings.get("rows")}
             for name, one in scores.items()
         ]
         for of, scores in named.items()

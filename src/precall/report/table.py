@@ -114,7 +114,7 @@ def drift(name: str, found: ColumnDrift) -> list[str]:
     head = f"{name}: what differs most" + (f" (results.json has {more} more)" if more else "")
     lines = []
     for column, score in list(columns.items())[:SHOWN_COLUMNS]:
-        cells = [cell for cell in score.settings.get("histogram", ()) if cell["clear"]]
+        cells = [cell for cell in score.details.get("histogram", ()) if cell["clear"]]
         said = [
             f"{shown(cell['label'])}: {100 * cell['real']:.1f} % of the data, {100 * cell['fake']:.1f} % of the model"
             for cell in sorted(cells, key=lambda cell: -abs(cell["real"] - cell["fake"]))[:3]

@@ -132,7 +132,7 @@ def auto(
     The test of P = Q permutes the scores of this half. A second one permutes the labels of features of all samples that
     were computed without them. The p-value is twice the smaller of the two.
 
-    `settings["weights"]` of the result holds the weight of each member, and `panel` scores any other rows. Its error on
+    `details["weights"]` of the result holds the weight of each member, and `panel` scores any other rows. Its error on
     pairs with known curves is in docs/how_well.md. See docs/theory.md, Classifiers.
     """
     return auto_of_pair(Pair.checked(real=real, fake=fake), Panel(folds=folds), seed, progress)
@@ -166,16 +166,16 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     trained, (log_ratio, simple), excess, proof = side_by_side(jobs)
     weights = dict(zip(panel.members, trained.weights[:-1].round(3).tolist(), strict=True))
     used = {"real": len(chosen[0]), "fake": len(chosen[1])}
-    settings = {"folds": folds, "seed": seed, "samples": used, "weights": weights}
+    settings = {"folds": folds, "seed": seed, "samples": used}
     spectrum = plugged_in(simple, samples.real, excess)
     result = _result("auto", samples, held_out, spectrum, log_ratio, proof, settings)
     p_value = min(1.0, 2 * min(result.p_value, of_features))
     columns, real = zip(panel.members, log_ratios.T, strict=True), samples.real
     members = {name: RatioSpectrum.from_scores(real=one[real], fake=one[~real]) for name, one in columns}
     curve = certified(result.spectrum, result.certificate)
-    whole = replace(
-        result, spectrum=curve, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained
-    )
+    details = {"weights": weights, **result.details}
+    found = {"spectrum": curve, "p_value": p_value, "members": members, "panel": trained, "details": details}
+    whole = replace(result, test=OF_SCORES_AND_FEATURES, **found)
     # the models of all folds take five times as long as one of them
     return _of_all(whole, trained if panel.rows == ROWS else replace(trained, models=trained.models[:1]), pair, chosen)
 
@@ -249,7 +249,8 @@ def _result(
         log_ratio_fake=log_ratio[~real],
         scores_real=held_out.scores[real],
         scores_fake=held_out.scores[~real],
-        settings={**settings, "identical_rows": samples.identical, **repeats},
+        settings=settings,
+        details={"identical_rows": samples.identical, **repeats},
         held_out=counted,
         **proof,
     )
@@ -295,7 +296,7 @@ QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunke
 LINEAR = _estimator("linear", "ridge logistic regression, cross-fitted")
 C2ST = Metric(
     name="c2st",
-    reads="classifier two-sample test on held-out samples; `settings` has the p-value of a permutation test",
+    reads="classifier two-sample test on held-out samples; with the p-value of a permutation test",
     scores=(ScoreInfo("c2st", "two-sample accuracy", 0.0, 1.0, "lower", "balanced accuracy; 0.5 if P = Q", "page"),),
     interval="Hoeffding: the accuracy of this trained classifier on new samples",
     compute=_two_sample_test,

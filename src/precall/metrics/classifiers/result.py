@@ -40,11 +40,12 @@ class ClassifierResult:
     certificate: Certificate  # simultaneous 95 % upper band on precision, from samples not used for training
     accuracy: float  # balanced accuracy on these samples, ½ P(real | real) + ½ P(fake | fake) of the predictions
     p_value: float  # probability under P = Q of scores that separate the samples at least as well
-    settings: Mapping[str, Any]  # the choices that change the numbers; for `auto` also the weights of the members
+    settings: Mapping[str, Any]  # the choices that change the numbers
     held_out: HeldOutScores = field(repr=False)  # what the curve, its intervals and its chance levels are computed from
     members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)  # of members of `auto` alone
     test: str = OF_SCORES  # what was permuted for the p-value
     panel: TrainedPanel | None = field(default=None, repr=False)  # for `auto`; it scores any other rows
+    details: Mapping[str, Any] = field(default_factory=dict)  # repeats, and for `auto` the weights of the members
     log_e: float = 0.0  # logarithm of an e-value of P = Q from the same samples (see `log_e_value`)
 
     @property
@@ -75,6 +76,7 @@ class ClassifierResult:
             "draws": drawn,
             "chance": chance,
             "settings": {"estimator": self.name, **self.settings},
+            "details": self.details,
         }
 
 
@@ -87,15 +89,15 @@ def certified(spectrum: RatioSpectrum, certificate: Certificate) -> RatioSpectru
 
 
 def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, test: str) -> Score:
-    """A classifier two-sample test: balanced accuracy, with the p-value of a permutation test in `settings`.
+    """A classifier two-sample test: balanced accuracy, with the p-value of a permutation test.
 
     The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
     """
-    settings = {"classifier": classifier, "p_value": p_value, "test": test}
+    settings = {"classifier": classifier, "test": test}
     half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
     covers = "the balanced accuracy of this trained classifier on new samples"
     interval = Interval(max(0.0, accuracy - half), min(1.0, accuracy + half), LEVEL, covers)
-    return Score(accuracy, interval, 0.5, n, m, settings)
+    return Score(accuracy, interval, 0.5, n, m, settings, p_value)
 
 
 def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None) -> dict[str, Any]:

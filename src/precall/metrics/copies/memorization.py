@@ -8,7 +8,7 @@ records that are not both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +27,7 @@ from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
 LISTED = 16  # number of nearest samples kept per sample
 MOST_LISTED = 64  # the same if one set is much smaller than the other
 NEIGHBOURS = 3  # neighbours of each row that show whether training samples and holdout are of one law
+TEST = "permutation of the labels training and holdout (exact)"
 COPIES_COVERED = (
     "the share of the model's samples that are copies, over fresh draws of all samples; copies of samples that have a "
     "twin in the holdout are assumed to be as frequent as others"
@@ -58,7 +59,7 @@ def memorization(
         >>> train, holdout, fake = rng.normal(size=(3, 500, 8))
         >>> fake[:50] = train[:50] + 0.01
         >>> scores = memorization(real=train, fake=fake, holdout=holdout)
-        >>> print(scores["memorized"], scores["memorized"].settings["p_value"])
+        >>> print(scores["memorized"], scores["memorized"].p_value)
         0.10 [0.08, 0.13] 0.001
 
     References:
@@ -183,11 +184,8 @@ def _memorized(closest: Closest, seed: int, level: float) -> Score:
     share = float((weight * found.train).sum() - (weight * found.holdout).sum()) / closest.n_fake
     value = min(1.0, max(0.0, share))
     noise = _noise(weight * found.holdout, close)
-    settings = {
-        "test": "permutation of the labels training and holdout (exact)",
-        "p_value": close.p_value(closest.owner, seed),
+    details = {
         "holdout_p_value": _of_one_law(closest, seed),
-        "permutations": PERMUTATIONS,
         "ratio": found.t,
         "close_to_train": int(found.train.sum()),
         "close_to_holdout": int((found.holdout > 0).sum()),
@@ -195,7 +193,7 @@ def _memorized(closest: Closest, seed: int, level: float) -> Score:
         "visible": most,
     }
     interval = _share_interval(share, noise / closest.n_fake**2, most, closest.n_fake, level)
-    return _score(closest, value, interval, 0.0, settings)
+    return replace(_score(closest, value, interval, 0.0, close.p_value(closest.owner, seed)), details=details)
 
 
 def _of_one_law(closest: Closest, seed: int) -> float:
@@ -251,14 +249,12 @@ def _closer_to_train(closest: Closest, seed: int, level: float) -> Score:
     half = normal_quantile(level) * np.sqrt(_clustered(each - value, closest.near[:, 0])) / m
     covers = "the expectation of the share at these sizes, over fresh draws of all samples"
     interval = Interval(float(max(0.0, value - half)), float(min(1.0, value + half)), level, covers)
-    settings = {"test": "permutation of the labels training and holdout (exact)"}
-    p_value = (1 + int(reached)) / (1 + PERMUTATIONS)
-    return _score(closest, value, interval, share, {**settings, "p_value": p_value, "permutations": PERMUTATIONS})
+    return _score(closest, value, interval, share, (1 + int(reached)) / (1 + PERMUTATIONS))
 
 
-def _score(closest: Closest, value: float, interval: Interval, chance: float, settings: dict[str, object]) -> Score:
-    sizes = {"n_holdout": int(closest.in_holdout.sum())}
-    return Score(value, interval, chance, int(closest.in_train.sum()), closest.n_fake, {**settings, **sizes})
+def _score(closest: Closest, value: float, interval: Interval, chance: float, p_value: float) -> Score:
+    settings = {"test": TEST, "permutations": PERMUTATIONS, "n_holdout": int(closest.in_holdout.sum())}
+    return Score(value, interval, chance, int(closest.in_train.sum()), closest.n_fake, settings, p_value)
 
 
 def _scores(closest: Closest, seed: int, level: float) -> dict[str, Score]:

@@ -65,21 +65,21 @@ def _compute(run: Run) -> Found:
         found = replace(found, spectrum=replace(found.held_out, shrunk=False).spectrum())
     run.stage("pairs")(1, 2)
     uncertainty = found.uncertainty(seed=run.seed)
-    uncertainty["settings"] = {**uncertainty["settings"], "p_value": found.p_value, **_examples(found, b)}
-    curve = curve_found(pair, found.spectrum, **uncertainty)
+    uncertainty["details"] = {**uncertainty["details"], "examples": _examples(found, b)}
+    curve = curve_found(pair, found.spectrum, p_value=found.p_value, **uncertainty)
     seen = _dependence(run, x, a, a.features)
-    settings = {"p_value": seen.p_value, "test": seen.test}
-    dependence = Score(seen.spectrum.total_variation, n_real=len(seen.scores_real), settings=settings)
+    tested: dict[str, Any] = {"settings": {"test": seen.test}, "p_value": seen.p_value}
+    dependence = Score(seen.spectrum.total_variation, n_real=len(seen.scores_real), **tested)
     spread = spread_score(*given)
     named = {f"pairs_{name}": score for name, score in curve.scores.items()}
     return Found({**named, "prompt_dependence": dependence, "prompt_spread": spread, **scores}, curve.spectrum)
 
 
-def _examples(found: ClassifierResult, prompted: Prompted) -> dict[str, Any]:
+def _examples(found: ClassifierResult, prompted: Prompted) -> list[str]:
     """The prompts whose answers fit worst."""
     worst = np.argsort(found.log_ratio_fake, kind="stable")
     texts = dict.fromkeys(prompted.texts[i][:200] for i in prompted.number[worst[:64]].tolist())
-    return {"examples": list(texts)[:8]}
+    return list(texts)[:8]
 
 
 def _of_pairs(info: ScoreInfo) -> ScoreInfo:

@@ -122,10 +122,11 @@ def _answers(alike: Alike, prompted: Prompted, width: float) -> Score:
     error = float(more.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     p_value = float(stdtr(n - 1, -more.mean() / error)) if error > 0 else 1.0
     worst = np.flatnonzero(known)[np.argsort(-more, kind="stable")[:EXAMPLES]]
-    settings = {"width": width, "against": against, "p_value": p_value, "prompts": n}
-    settings |= {"examples": [prompted.texts[i][:200] for i in worst.tolist()]}
+    settings = {"width": width, "against": against}
+    details = {"prompts": n, "examples": [prompted.texts[i][:200] for i in worst.tolist()]}
     interval = Interval(1 / min(1.0, mean + half), 1 / max(1e-12, mean - half), LEVEL, COVERS)
-    return Score(1 / max(mean, 1e-12), interval, 1 / max(float(expected[known].mean()), 1e-12), settings=settings)
+    chance = 1 / max(float(expected[known].mean()), 1e-12)
+    return Score(1 / max(mean, 1e-12), interval, chance, None, None, settings, p_value, details)
 
 
 def _distances_apart(x: Array, number: Index, seed: int) -> Array | None:

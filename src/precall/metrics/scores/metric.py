@@ -67,11 +67,13 @@ def curve_found(
     intervals: Mapping[str, Interval | None],
     chance: Mapping[str, float],
     settings: Mapping[str, Any],
+    details: Mapping[str, Any] | None = None,
+    p_value: float | None = None,
     draws: Sequence[Mapping[str, float]] = (),
 ) -> Found:
     """A curve with its scores; `intervals` may hold those of its points, and `draws` serve the kind of the verdict."""
     scores = {
-        name: Score(value, intervals[name], chance[name], *run.sizes, settings)
+        name: Score(value, intervals[name], chance[name], *run.sizes, settings, p_value, details or {})
         for name, value in readings(spectrum).items()
     }
     return Found(scores, spectrum, CurveIntervals.gathered(intervals, draws))

@@ -22,6 +22,11 @@ FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or m
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
 DISTANCES = frozenset({"fid", "sfid", "kid", "mind"})  # distances between features, in the encoder's own units
+# details that results of schema 2 have among the settings, as the p-value
+FORMER_SETTINGS = frozenset(
+    {"close_to_holdout", "close_to_train", "differs", "examples", "histogram", "holdout_p_value", "identical_rows"}
+    | {"prompts", "ratio", "repeated", "repeats_left_out", "tests", "visible", "weights"}
+)
 INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which these distances are defined
 
 
@@ -54,6 +59,8 @@ class Score:
         chance: The value expected at these sample sizes if the model were the data, or None if it is not known.
         n_real: Number of real samples used; None if the metric uses none.
         settings: The choices that change the number (k, ties, degree, …), as plain values.
+        p_value: That of the test that belongs to the score; None if there is none.
+        details: What was found beside the number, such as the weights of a panel's members, as plain values.
 
     Example:
         >>> score = Score(0.632, Interval(0.604, 0.659, 0.95, "the mean"), n_real=1000, n_fake=1000)
@@ -68,6 +75,12 @@ class Score:
     n_real: int | None = None
     n_fake: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    p_value: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def rejects(self, level: float) -> bool:
+        """Whether its test rejects at a level; no test rejects nothing."""
+        return self.p_value is not None and self.p_value <= level
 
     def __float__(self) -> float:
         return float(self.value)
@@ -106,14 +119,19 @@ class Score:
             "n_real": self.n_real,
             "n_fake": self.n_fake,
             "settings": plain(self.settings),
+            **({} if self.p_value is None else {"p_value": self.p_value}),
+            **({"details": plain(self.details)} if self.details else {}),
         }
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Score:
         interval, chance = saved["interval"], saved["chance"]
         known = None if interval is None else Interval.from_dict(interval)
-        others = saved["n_real"], saved["n_fake"], saved["settings"]
-        return cls(float(saved["value"]), known, None if chance is None else float(chance), *others)
+        settings, details = dict(saved["settings"]), dict(saved.get("details", {}))
+        details |= {name: settings.pop(name) for name in FORMER_SETTINGS & settings.keys()}
+        p_value = settings.pop("p_value", saved.get("p_value"))
+        sizes, chance = (saved["n_real"], saved["n_fake"]), None if chance is None else float(chance)
+        return cls(float(saved["value"]), known, chance, *sizes, settings, p_value, details)
 
 
 @dataclass(frozen=True)

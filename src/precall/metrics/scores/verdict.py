@@ -104,7 +104,7 @@ def _other(evidence: Evidence) -> Verdict:
         return Verdict("No verdict: add `auto` to the metrics.", (Kind.CANNOT_TELL,))
     basis, clearest = _basis(evidence.estimator, scores), None if drift is None else drift.clearest()
     if clearest is not None:
-        basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"
+        basis += f"; {clearest[0]}, p = {(clearest[1].p_value or 0.0) * clearest[1].details['tests']:.2g}"
     elif not _rejected(evidence):
         return _unconfirmed(evidence, basis)
     sentence, kinds = _difference(evidence, 0.0 if clearest is None else corrected(clearest[1]))
@@ -115,10 +115,10 @@ def _of_prompts(evidence: Evidence, answers: Verdict) -> Verdict:
     """What the pairs of prompt and answer show beyond the answers alone (docs/theory.md, Prompts)."""
     scores = evidence.scores
     seen, tv = scores.get("prompt_dependence"), scores.get("pairs_tv")
-    beyond = None if tv is None or tv.settings["p_value"] > LEVEL else _misplaced_pairs(evidence, tv)
+    beyond = None if tv is None or not tv.rejects(LEVEL) else _misplaced_pairs(evidence, tv)
     beyond = beyond or _fewer_answers(evidence)  # which shows whether or not answers depend on prompts
-    if beyond is None and seen is not None and seen.settings["p_value"] > LEVEL:
-        why = f"real answers do not show to which prompt they belong, p = {seen.settings['p_value']:.2g}"
+    if beyond is None and seen is not None and not seen.rejects(LEVEL):
+        why = f"real answers do not show to which prompt they belong, p = {seen.p_value:.2g}"
         sentence = f"Blind to the prompt: in these features {why}. Answers alone: {answers}"
         return Verdict(sentence, (Kind.BLIND_TO_THE_PROMPT, *answers.kinds))
     if beyond is None:
@@ -136,7 +136,7 @@ def _misplaced_pairs(evidence: Evidence, tv: Score) -> Verdict | None:
     most = _most(tv)
     if lost["tv"] < MISPLACED and not (elsewhere and most >= MISPLACED):
         return None
-    basis = f"pairs, p = {tv.settings['p_value']:.2g}"
+    basis = f"pairs, p = {tv.p_value:.2g}"
     if max(lost["invented"], lost["missed"]) < SHARE and not elsewhere:
         said = f"Answers in the wrong proportions to their prompts: {_amount(tv)} would have to move ({basis})."
         return Verdict(said, (Kind.PROPORTIONS,))
@@ -157,14 +157,14 @@ def _fewer_answers(evidence: Evidence) -> Verdict | None:
     that do not fit would lower that, too, so that they must fit.
     """
     found, tv = evidence.scores.get("answers_per_prompt"), evidence.scores.get("pairs_invented")
-    if found is None or found.chance is None or found.settings["p_value"] > LEVEL:
+    if found is None or found.chance is None or not found.rejects(LEVEL):
         return None
     fits = evidence.beyond_chance("invented") if tv is None else evidence.of_pairs.beyond_chance("invented")
     alike = 1 - found.value / found.chance < MISPLACED
     if alike or (found.settings["against"] != "two references" and fits >= MISPLACED):
         return None
     number = f"{found.value:.3g} different answers in effect, and {found.chance:.3g} in the data"
-    said = f"Collapses within prompts: a prompt has {number} (p = {found.settings['p_value']:.2g})."
+    said = f"Collapses within prompts: a prompt has {number} (p = {found.p_value:.2g})."
     return Verdict(said, (Kind.COLLAPSES_WITHIN_PROMPTS,))
 
 
@@ -199,10 +199,10 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
     if (memorized := scores.get("memorized")) is not None:
         if memorized.value < SHARE or (memorized.interval is not None and memorized.interval.low <= 0):
             return None
-        if memorized.settings["p_value"] > LEVEL:  # copies of a few samples: permutations of their labels say little
+        if not memorized.rejects(LEVEL):  # copies of a few samples: permutations of their labels say little
             return _near_copies(scores) if memorized.value > COPIED else None
-        basis = f"holdout, p = {memorized.settings['p_value']:.2g}"
-        if (other_law := memorized.settings.get("holdout_p_value", 1.0)) <= LEVEL:
+        basis = f"holdout, p = {memorized.p_value:.2g}"
+        if (other_law := memorized.details.get("holdout_p_value", 1.0)) <= LEVEL:
             basis += f"; but the holdout differs from the training data, p = {other_law:.2g}, which looks the same"
         return f"Copies: {_amount(memorized)} of its samples are copies of the training data ({basis})."
     return _near_copies(scores)
@@ -218,7 +218,7 @@ def _near_copies(scores: Mapping[str, Score]) -> str | None:
 
 def _repeats(evidence: Evidence) -> str | None:
     """The sentence about samples that repeat each other far more often than those of the data do, or None."""
-    shares = evidence.scores["tv"].settings.get("repeated") if "tv" in evidence.scores else None
+    shares = evidence.scores["tv"].details.get("repeated") if "tv" in evidence.scores else None
     if shares is None or shares["fake"] - shares["real"] < max(MISPLACED, shares["real"]):
         return None
     return f"Repeats: {_percent(shares['fake'])} of its samples repeat another one."
@@ -227,8 +227,8 @@ def _repeats(evidence: Evidence) -> str | None:
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
     """What the verdict rests on: the estimator, the test, and samples that were counted once."""
     test, tv = scores.get("c2st"), scores["tv"]
-    repeats = tv.settings.get("repeats_left_out", 0)
-    basis = estimator if test is None else f"{estimator}, p = {test.settings['p_value']:.2g}"
+    repeats = tv.details.get("repeats_left_out", 0)
+    basis = estimator if test is None else f"{estimator}, p = {test.p_value:.2g}"
     many = repeats > SHARE * ((tv.n_real or 0) + (tv.n_fake or 0))
     return f"{basis}; {repeats:,} repeated samples are not counted" if many else basis
 
@@ -236,7 +236,7 @@ def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
 def _rejected(evidence: Evidence) -> bool:
     """Whether the model is known to differ from the data."""
     if (test := evidence.scores.get("c2st")) is not None:
-        return bool(test.settings["p_value"] <= LEVEL)
+        return test.rejects(LEVEL)
     tv, chance = evidence.scores["tv"], evidence.scores["tv"].chance or 0.0
     least = tv.value if tv.interval is None else tv.interval.low
     return max(evidence.at_least("invented", 1.0), least - chance) > 0
@@ -247,7 +247,7 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
     kinds = _kinds(evidence, columns)
     draws, test = [_kinds(one, columns) for one in evidence.draws()], scores.get("c2st")
-    clear = columns > 0 or test is None or test.settings["p_value"] <= CLEAR
+    clear = columns > 0 or test is None or test.rejects(CLEAR)
     sure = tuple(kind for kind in kinds if clear and _agreed(kind, draws) and _shown(kind, scores))
     smaller = Kind.INVENTS if evidence.plateau("missed") >= evidence.plateau("invented") else Kind.DROPS
     if {Kind.DROPS, Kind.INVENTS} <= set(kinds) and sure == (smaller,):

@@ -40,7 +40,7 @@ Plan = Mapping[str, Mapping[str, Any]]
 class ColumnDrift:
     """What differs between the columns of two tables: total variations, from the largest excess over chance on.
 
-    The settings of a score have its p-value (`p_value`), and whether it differs when all columns, or all pairs, are
+    The details of a score say whether it differs when all columns, or all pairs, are
     tested together (`differs`). Those of a column have its `histogram`: for each value or range its label, its shares
     of the real and of the fake rows, and whether these differ clearly (`clear`). Pairs have equal single columns.
     """
@@ -50,11 +50,11 @@ class ColumnDrift:
 
     def differing_columns(self) -> dict[str, Score]:
         """The columns that differ, from the largest excess over chance to the smallest."""
-        return {name: score for name, score in self.columns.items() if score.settings["differs"]}
+        return {name: score for name, score in self.columns.items() if score.details["differs"]}
 
     def differing_pairs(self) -> dict[str, Score]:
         """The pairs whose dependence differs, named `a × b`, from the largest excess over chance to the smallest."""
-        return {" × ".join(pair): score for pair, score in self.pairs.items() if score.settings["differs"]}
+        return {" × ".join(pair): score for pair, score in self.pairs.items() if score.details["differs"]}
 
     def clearest(self) -> tuple[str, Score] | None:
         """The column or pair with the largest excess over chance among those that differ beyond doubt, or None."""
@@ -62,7 +62,7 @@ class ColumnDrift:
         clear = {
             name: score
             for name, score in named.items()
-            if score.settings["p_value"] * score.settings["tests"] <= CLEAR  # Bonferroni
+            if score.rejects(CLEAR / score.details["tests"])  # Bonferroni
         }
         return next(iter(_sorted(clear).items()), None)
 
@@ -255,11 +255,11 @@ def _column_score(real: Counts, fake: Counts, labels: Sequence[str], tests: int,
     exchanged = rng.multivariate_hypergeometric(real + fake, n, DRAWS, method="marginals")
     equal = _tv(exchanged / n, (real + fake - exchanged) / m)
     score, p_cells = _score(value, drawn, equal, (n, m), len(real), tests), _cell_tests(real, fake)
-    p_value = min(1.0, 2 * min(score.settings["p_value"], float(p_cells.min()) * len(real)))  # Bonferroni
+    p_value = min(1.0, 2 * min(score.p_value or 0.0, float(p_cells.min()) * len(real)))  # Bonferroni
     clear = p_cells * len(real) * tests <= LEVEL
     shown = _largest_cells(real / n, fake / m, labels, clear)
-    settings = {**score.settings, "p_value": p_value, "differs": p_value * tests <= LEVEL, "histogram": shown}
-    return replace(score, settings=settings)
+    details = {**score.details, "differs": p_value * tests <= LEVEL, "histogram": shown}
+    return replace(score, p_value=p_value, details=details)
 
 
 def _cell_tests(real: Counts, fake: Counts) -> Array:
@@ -292,8 +292,8 @@ def _score(value: float, drawn: Array, equal: Array, sizes: tuple[int, int], cel
     half = normal_quantile(0.95) * float(drawn.std(ddof=1))
     interval = bounded_interval(value, half, low=0.0, high=1.0, n=min(sizes), covers=COVERS)
     p_value = _tail(value, float(equal.mean()), float(equal.var(ddof=1)))
-    settings = {"cells": cells, "p_value": p_value, "tests": tests, "differs": p_value * tests <= LEVEL}
-    return Score(value, interval, float(equal.mean()), *sizes, settings)
+    details = {"tests": tests, "differs": p_value * tests <= LEVEL}
+    return Score(value, interval, float(equal.mean()), *sizes, {"cells": cells}, p_value, details)
 
 
 def _tail(value: float, mean: float, variance: float) -> float:
