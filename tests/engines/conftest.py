@@ -13,10 +13,21 @@ def sets():
     return real, fake
 
 
+@pytest.fixture(scope="session")
+def write_shards(sets):
+    """A function that writes the shards of both sets into a folder: five real ones, one of them tiny, and three fake
+    ones; it returns their patterns."""
+
+    def write(folder):
+        for name, x, cuts in (("r", sets[0], (100, 103, 300, 400)), ("f", sets[1], (150, 200))):
+            for i, part in enumerate(np.split(x, cuts)):
+                np.save(folder / f"{name}{i}.npy", part)
+        return {"real": str(folder / "r*.npy"), "fake": str(folder / "f*.npy")}
+
+    return write
+
+
 @pytest.fixture
-def shards(sets, tmp_path):
-    """Patterns of the shards of both sets: five real ones, one of them tiny, and three fake ones."""
-    for name, x, cuts in (("r", sets[0], (100, 103, 300, 400)), ("f", sets[1], (150, 200))):
-        for i, part in enumerate(np.split(x, cuts)):
-            np.save(tmp_path / f"{name}{i}.npy", part)
-    return {"real": str(tmp_path / "r*.npy"), "fake": str(tmp_path / "f*.npy")}
+def shards(write_shards, tmp_path):
+    """Patterns of the shards of both sets, which a test may change."""
+    return write_shards(tmp_path)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,40 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # Ray's own warnings
     pytest.mark.skipif(not find_spec("ray"), reason="the extra `ray` is not installed"),
 ]
+
+
+def command(start, shards, work):
+    options = ["--engine", "ray", "--metrics", "neighbors,fid", "--work", str(work), "--json", "--quiet"]
+    sides = ["--real", shards["real"], "--fake", f"ours={shards['fake']}"]
+    return [*start, "-m", "precall", "assess", *sides, *options]
+
+
+@pytest.fixture(scope="module")
+def killed(write_shards, tmp_path_factory):
+    """A command that was killed in the middle of its work: its process id, its shards and its folder."""
+    place = tmp_path_factory.mktemp("killed")
+    shards, work = write_shards(place), place / "w"
+    driver = subprocess.Popen(command([sys.executable], shards, work), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while driver.poll() is None and not list(work.glob("real-balls-*/*.npz")):
+        time.sleep(0.02)
+    driver.kill()
+    driver.communicate()
+    return SimpleNamespace(pid=driver.pid, shards=shards, work=work)
+
+
+def processes_of(driver):
+    """Processes of the cluster that a driver started: their arguments name its session, which ends in its id."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if f"_{driver}/" in line]
+
+
+def test_a_killed_driver_continues_and_prints_nothing_of_ray(killed, python, tmp_path):
+    again = command(python("ray"), killed.shards, killed.work)
+    done = subprocess.run(again, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    (found,) = json.loads(done.stdout)["models"].values()
+    expected = assess(**killed.shards, metrics=("neighbors", "fid"), work=tmp_path / "b").to_dict()
+    assert found == json.loads(json.dumps({**expected, "name": "ours"}))
 
 
 @pytest.fixture(scope="module")
@@ -79,38 +114,7 @@ def test_samples_are_encoded_through_ray_data(cluster, tmp_path):
     assert found.to_dict() == expected.to_dict()
 
 
-def command(shards, work):
-    options = ["--engine", "ray", "--metrics", "neighbors,fid", "--work", str(work), "--json", "--quiet"]
-    sides = ["--real", shards["real"], "--fake", f"ours={shards['fake']}"]
-    return [sys.executable, "-m", "precall", "assess", *sides, *options]
-
-
-def processes_of(driver):
-    """Processes of the cluster that a driver started: their arguments name its session, which ends in its id."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if f"_{driver}/" in line]
-
-
-def test_a_killed_driver_continues_and_prints_nothing_of_ray(shards, tmp_path):
-    work = tmp_path / "w"
-    driver = subprocess.Popen(command(shards, work), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while driver.poll() is None and not list(work.glob("real-balls-*/*.npz")):
-        time.sleep(0.02)
-    driver.kill()
-    driver.communicate()
-    done = subprocess.run(command(shards, work), capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    (found,) = json.loads(done.stdout)["models"].values()
-    expected = assess(**shards, metrics=("neighbors", "fid"), work=tmp_path / "b").to_dict()
-    assert found == json.loads(json.dumps({**expected, "name": "ours"}))
-    for _ in range(3000):
-        if not processes_of(driver.pid):
-            break
-        time.sleep(0.1)
-    assert processes_of(driver.pid) == []  # nothing of the cluster of the killed driver is left
-
-
-# the last tests, because new workers take seconds to start
+# the last tests, because new workers take seconds to start, and those of a killed driver to end
 
 
 def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, tmp_path, capfd):
@@ -133,3 +137,11 @@ def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
     engine = RayEngine()
     with pytest.raises(RuntimeError, match="a Ray worker died 2 times"):
         engine.submit(EngineTask("t", dies, (), "")).result()
+
+
+def test_nothing_of_the_cluster_of_a_killed_driver_is_left(killed):
+    for _ in range(3000):
+        if not processes_of(killed.pid):
+            break
+        time.sleep(0.1)
+    assert processes_of(killed.pid) == []
