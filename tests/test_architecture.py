@@ -49,17 +49,23 @@ def trees():
 
 
 @cache
+def walk(tree):
+    """All nodes of a tree."""
+    return list(ast.walk(tree))
+
+
+@cache
 def imports(module, typing=False):
     """Modules of precall that a module imports (also for typing, if asked)."""
     _, tree = trees()[module]
     typing_only = {
         id(child)
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for child in ast.walk(node)
     }
     found = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if id(node) in typing_only and not typing:
             continue
         for name in _names(node):
@@ -115,14 +121,14 @@ def test_only_results_reach_the_room_above_them_through_a_string():
     named = {
         module
         for module, (_, tree) in trees().items()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Constant) and str(node.value).startswith("precall.report.")
     }
     assert named == {"precall.printing"}
 
 
 def _called(tree):
-    return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return {node.func.id for node in walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
 
 
 @cache
@@ -175,7 +181,7 @@ def functions():
     return [
         node
         for _, tree in trees().values()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -191,7 +197,7 @@ def test_functions_are_short():
 
 
 def annotations(tree):
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             spec = node.args
             given = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
@@ -248,7 +254,7 @@ OTHERWISE = {
 
 def touches(tree):
     """Calls in a file that read, write or list files: `open(…)`, `path.open(…)`, `os.replace(…)`, …"""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not isinstance(node, ast.Call):
             continue
         base = node.func.value if isinstance(node.func, ast.Attribute) else None
