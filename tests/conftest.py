@@ -1,5 +1,6 @@
 """One hypothesis profile for all: no deadline (shared machines), same examples every run. Programs run as modules."""
 
+import gc
 import os
 import runpy
 import shutil
@@ -86,6 +87,15 @@ def is_small(item):
 def pytest_collect_file():
     """Look for doctests in src alone: programs that tests start would be imported for it, and Lightning with them."""
     return [one for one in (yield) if not isinstance(one, DoctestModule)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect no garbage among the tests and the modules, which stay: it takes seconds to look at them all."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
