@@ -102,10 +102,10 @@ def line(run: dict[str, Row]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="60 images and one metric, to show that it runs", parts=list(COMMANDS))
+    made = parser(__doc__, smoke="20 images and one metric, to show that it runs", parts=list(COMMANDS))
     made.add_argument("--n", type=int, default=10_000, help="images in each folder")
     options = made.parse_args(arguments)
-    n = 60 if options.smoke else options.n
+    n = 20 if options.smoke else options.n
     results: Row = {"machine": machine(), "n": n}
     with tempfile.TemporaryDirectory() as folder:
         for name, scheme in SCHEMES.items():

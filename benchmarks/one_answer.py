@@ -537,13 +537,13 @@ def markdown(found: Row) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="one draw of two cheap cases and two laws", parts=PARTS)
+    made = parser(__doc__, smoke="one draw of two cheap cases, and a law with few samples", parts=PARTS)
     pool.add_options(made)
     made.add_argument("--laws", type=int, default=LAWS, help="number of random laws")
     options = made.parse_args(arguments)
     tasks = tasks_of(options.only, options.laws)
     if options.smoke:
-        tasks = [Task("cases", name, "default", 0) for name in CHEAP] + [Task("laws", "0", r, 0) for r in ROADS[:2]]
+        tasks = [Task("cases", name, "default", 0) for name in CHEAP] + [Task("laws", "13", r, 0) for r in ROADS[:2]]
     rows = pool.read(options.from_json) if options.from_json else pool.completed(tasks, measured, options)
     found = summary(rows)
     print(markdown(found))

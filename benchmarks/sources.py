@@ -121,14 +121,14 @@ def gigabytes() -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="a few hundred samples, to show that it runs", parts=list(PARTS))
+    made = parser(__doc__, smoke="160 samples, to show that it runs", parts=list(PARTS))
     made.add_argument("--n", type=int, default=200_000, help="features per side")
     made.add_argument("--images", type=int, default=20_000, help="images per side")
     options = made.parse_args(arguments)
     rows, scores = [], {}
     for part in options.only:
         n = options.images if part == "tar" else options.n
-        n, metrics = (400, ["--metrics", "fid"]) if options.smoke else (n, ["--quick"])
+        n, metrics = (160, ["--metrics", "fid"]) if options.smoke else (n, ["--quick"])
         with tempfile.TemporaryDirectory() as folder:
             row, scores[part] = one(part, n, Path(folder), metrics)
         rows.append(row)

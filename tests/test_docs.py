@@ -16,9 +16,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from committee import FEW
 from precall import Reference
 from precall.cli import app
-from precall.metrics.members.panel import PANEL
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -293,10 +293,10 @@ TESTED_ELSEWHERE = {"curve_error", "neighbors", "attack", "real_weights", "scale
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", sorted({*BENCHMARKS} - TESTED_ELSEWHERE - {"mutants"}))
 def test_benchmarks_run_small(name, run_module, python, monkeypatch):
-    """Networks that follow a panel are hardly trained, and the panel of which members are left out has four."""
+    """Networks that follow a panel are hardly trained, and the panel of which members are left out is small."""
     monkeypatch.setattr("benchmarks.common.PYTHON", python())
     if name == "left_out":
-        monkeypatch.setattr("precall.metrics.members.panel.PANEL", PANEL[:4])
+        monkeypatch.setattr("precall.metrics.members.panel.PANEL", FEW)
     monkeypatch.setattr("precall.improve.distillation.STEPS", 20)
     assert run_module(f"benchmarks.{name}", "--smoke").strip()
 
