@@ -12,7 +12,10 @@ import matplotlib.pyplot as plt
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
-SHORTER = {"pr_objective_loop": ("STEPS, BATCH = 2000, 256", "STEPS, BATCH = 100, 256")}
+SHORTER = {
+    "dial_loop": ("rounds=25", "rounds=3"),
+    "pr_objective_loop": ("STEPS, BATCH = 2000, 256", "STEPS, BATCH = 30, 256"),
+}
 
 
 @pytest.mark.smoke

@@ -144,16 +144,16 @@ def _prompts(_):
     """Two models of answers to prompts: one answers each, the other answers another prompt."""
     rng = np.random.default_rng(0)
     words = [f"{one} {other}" for one in ("red", "blue", "old", "tiny") for other in ("cat", "house", "river", "song")]
-    asked = [f"Write a line about a {words[i % 16]}, in the style of poem number {i // 16}." for i in range(160)]
+    asked = [f"Write a line about a {words[i % 16]}, in the style of poem number {i // 16}." for i in range(80)]
 
     def answered(subjects):
-        ends = rng.choice(["in the morning", "at night", "by the sea", "of long ago", "again"], size=(160, 2))
+        ends = rng.choice(["in the morning", "at night", "by the sea", "of long ago", "again"], size=(80, 2))
         return [f"The {words[i % 16]} {a} and {b}, {i}." for i, (a, b) in zip(subjects, ends, strict=True)]
 
-    fakes = {"answers": answered(range(160)), "answers another prompt": answered(rng.permutation(160))}
+    fakes = {"answers": answered(range(80)), "answers another prompt": answered(rng.permutation(80))}
     prompts = {"real": asked, "fake": dict.fromkeys(fakes, asked)}
     metrics = ("linear", "c2st", "prompts")
-    return assess(real=answered(range(160)), fake=fakes, prompts=prompts, metrics=metrics, encoder="ngrams")
+    return assess(real=answered(range(80)), fake=fakes, prompts=prompts, metrics=metrics, encoder="ngrams")
 
 
 MAKERS = {

@@ -1,15 +1,17 @@
 // What a reader would call broken, as a list of sentences. It is evaluated in the page.
 () => {
   const troubles = [];
-  const shown = node => node.checkVisibility({checkOpacity: true, checkVisibilityCSS: true});
-  const hidden = node => { for (let at = node; at instanceof Element; at = at.parentElement) if (getComputedStyle(at).clipPath === "inset(50%)" || at.tagName === "OPTION") return true; return false; };
+  const once = answer => { const known = new Map(); return node => { if (!known.has(node)) known.set(node, answer(node)); return known.get(node); }; };
+  const shown = once(node => node.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}));
+  const hidden = once(node => node instanceof Element && (getComputedStyle(node).clipPath === "inset(50%)" || node.tagName === "OPTION" || hidden(node.parentElement)));
   const name = node => `<${node.tagName.toLowerCase()}> "${node.textContent.trim().slice(0, 40)}"`;
 
   // colours
   const channels = text => { const c = text.match(/[\d.]+/g).map(Number); return c.length < 4 ? [...c, 1] : c; };
   const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
-  const behind = node => { for (let at = node; at; at = at.parentElement) { const c = channels(getComputedStyle(at).backgroundColor); if (c[3] > 0.99) return c; } return [255, 255, 255, 1]; };
+  const behind = once(node => { if (!node) return [255, 255, 255, 1]; const c = channels(getComputedStyle(node).backgroundColor); return c[3] > 0.99 ? c : behind(node.parentElement); });
+  const cutting = once(node => { if (!node || node === document.body) return []; const cut = getComputedStyle(node).overflow !== "visible" && node.tagName !== "SELECT"; return [...(cut ? [{at: node, outer: node.getBoundingClientRect()}] : []), ...cutting(node.parentElement)]; });
 
   // texts: every line of every text node
   const lines = [];
@@ -30,9 +32,7 @@
   if (document.documentElement.scrollWidth > width) troubles.push(`the page is ${document.documentElement.scrollWidth} px wide in a window of ${width} px`);
   for (const {box, node} of lines) {
     if (box.left < -1 || box.right > width + 1) troubles.push(`outside of the window: ${name(node)}`);
-    for (let at = node; at && at !== document.body; at = at.parentElement) {
-      if (getComputedStyle(at).overflow === "visible" || at.tagName === "SELECT") continue;
-      const outer = at.getBoundingClientRect();
+    for (const {at, outer} of cutting(node)) {
       if (box.left < outer.left - 1.5 || box.right > outer.right + 1.5 || box.top < outer.top - 3 || box.bottom > outer.bottom + 3) troubles.push(`clipped: ${name(node)} in ${name(at)}`);
     }
   }

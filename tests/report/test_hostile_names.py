@@ -1,9 +1,11 @@
 """Hostile names of models and samples stay text on the page, in a real browser."""
 
 import os
+from dataclasses import replace
 
 from benchmarks.attacks.playground import HOSTILE
 from precall.metrics.assessing.assessment import assess
+from precall.metrics.scores.results import Comparison
 
 CODE = (
     "</script><script>window.harmed = 1</script>", "<img src=x onerror='window.harmed = 1'>", "<!--<script>",
@@ -15,8 +17,8 @@ CODE = (
 def test_hostile_names_stay_text(browser, tmp_path):
     names = [*CODE, *(os.fsdecode(name) for name in HOSTILE)]
     texts = [f"the cat {i} sat {name!a}" for i, name in enumerate(names * 2)]
-    models = {name: texts[i % 7 :] for i, name in enumerate(names)}
-    found = assess(real=texts, fake=models, metrics=("clusters",), encoder="ngrams")
+    one = assess(real=texts, fake=texts[3:], metrics=("clusters",), encoder="ngrams")
+    found = Comparison({name: replace(one, name=name) for name in names})
     path = found.to_html(tmp_path / "report.html")
     page, troubles = browser.new_page(), []
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
