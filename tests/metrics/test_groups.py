@@ -210,9 +210,10 @@ def gap_of(seed, change=1.0, share=0.25, metric="clusters"):
 
 @pytest.mark.parametrize("metric", ["clusters", "cover"])
 def test_equal_groups_have_no_clear_gap(metric):
-    found = [gap_of(seed, metric=metric) for seed in range(12)]
+    """None of six; with intervals that cover no more than half of the time, the chance of that would be 2 %."""
+    found = [gap_of(seed, metric=metric) for seed in range(6)]
     assert all(gap.precision.value > 0 and gap.precision.interval is not None for gap in found)
-    assert sum(gap.precision.clear or gap.recall.clear for gap in found) <= 1
+    assert not any(gap.precision.clear or gap.recall.clear for gap in found)
 
 
 @pytest.mark.parametrize("metric", ["clusters", "cover"])

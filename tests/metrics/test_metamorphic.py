@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from committee import make_small
 from precall import assess
 from precall.metrics.assessing.registry import METRICS, SCORES
 from precall.metrics.inputs import features
@@ -78,13 +79,17 @@ def given(names):
 SINGLE = ("fid", "kid")  # float32 features enter some of their products as they are
 
 
-def numbers(names, change=lambda x: x, **options):
+def numbers(names, change=lambda x: x):
     """Value, interval and chance level of every score of some metrics, and the scores themselves."""
-    changed = {name: change(values) for name, values in given(names).items()}
-    return flat(assess(**changed, metrics=names, **options))
+    return found(names, {name: change(values) for name, values in given(names).items()})
 
 
-def flat(report):
+def found(names, inputs):
+    """The numbers of an assessment. Alone, c2st judges with a small panel, because `auto` is tested as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        if names == ("c2st",):
+            make_small(patch)
+        report = assess(**inputs, metrics=names)
     return {
         f"{name} {part}": number
         for name, score in report.scores.items()
@@ -197,9 +202,9 @@ def test_one_side_in_float32_changes_no_bit(name):
     """The interval of FID is computed in the precision of the features, its value is not."""
     inputs = given((name,))
     inputs["fake"] = inputs["fake"].astype(np.float32)
-    found, expected = flat(assess(**inputs, metrics=(name,))), plain(name)
-    assert_equal(found, expected, 1e-7 if name == "fid" else 0)
-    assert [found[part] for part in found if part.endswith("value")] == [
+    mixed, expected = found((name,), inputs), plain(name)
+    assert_equal(mixed, expected, 1e-7 if name == "fid" else 0)
+    assert [mixed[part] for part in mixed if part.endswith("value")] == [
         expected[part] for part in expected if part.endswith("value")
     ]
 
@@ -221,7 +226,7 @@ TOGETHER = tuple(
 )
 IN_A_PROCESS = """
 import json, sys
-sys.path.insert(0, "tests/metrics")
+sys.path[:0] = "tests/metrics", "tests"
 import numpy, torch
 torch.set_num_threads(2)
 from test_metamorphic import TOGETHER, numbers
@@ -237,13 +242,13 @@ def test_another_process_with_two_threads_and_lists_gives_the_same_bits(pytestco
     command = [sys.executable, "-c", IN_A_PROCESS]
     done = subprocess.run(command, cwd=pytestconfig.rootpath, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    together = json.loads(done.stdout)
     for name in TOGETHER:
         if name in ("c2st", "memorization"):  # c2st takes the classifier of the first curve
             continue
         prefix = f"{name}_" if METRICS[name].is_curve and name != "auto" else ""
         alone = plain(name)
-        assert_equal({key: found[prefix + key] for key in alone}, alone, 1e-12 if name in SUMS else 0)
+        assert_equal({key: together[prefix + key] for key in alone}, alone, 1e-12 if name in SUMS else 0)
 
 
 # --------------------------------------------------------------------------------------- exchanged and repeated samples
@@ -268,15 +273,15 @@ def test_exchanging_real_and_fake_exchanges_the_scores(name):
     """Exactly, unless a random cut goes with the row number: then within the intervals."""
     real, fake, _ = sets()
     scores = {info.name for info in METRICS[name].scores} - ONE_SIDED
-    found = flat(assess(real=fake, fake=real, metrics=(name,)))
+    exchanged = found((name,), {"real": fake, "fake": real})
     if name in SEEDED:
         kept = {key: number for key, number in plain(name).items() if key.split()[0] in scores}
-        return assert_overlapping(found, kept, EXCHANGED.__getitem__)
+        return assert_overlapping(exchanged, kept, EXCHANGED.__getitem__)
     for score in scores:
         for part in ("value", "low", "high", "chance"):
             number = plain(name)[f"{score} {part}"]
             expected = number if number is None else pytest.approx(number, rel=1e-12, abs=1e-12)
-            assert found[f"{EXCHANGED[score]} {part}"] == expected, score
+            assert exchanged[f"{EXCHANGED[score]} {part}"] == expected, score
 
 
 def test_the_samples_are_so_unlike_that_an_exchange_shows():
