@@ -205,10 +205,10 @@ def test_a_perfect_model_is_drawn_in_the_proportions_of_the_bins(lam):
     """Within a budget that suffices: the largest factor by which a bin is drawn more often."""
     share = proportions(lam, 5)
     knob = CentralKnob(perfect, lambda x: np.zeros(len(x)), real_points(3000), budget=5.5 * share.max())
-    weights = knob.weights(perfect(20_000, np.random.default_rng(1)), lam)
+    weights = knob.weights(perfect(6_000, np.random.default_rng(1)), lam)
     assert weights.mean() == pytest.approx(1.0, abs=0.05)
     assert 5 * share.min() - 1e-9 <= weights.min() < weights.max() <= 5 * share.max() + 1e-9
-    radius = np.linalg.norm(perfect(20_000, np.random.default_rng(1)), axis=1)
+    radius = np.linalg.norm(perfect(6_000, np.random.default_rng(1)), axis=1)
     kept = np.linalg.norm(knob.draw(4000, lam, seed=0), axis=1)
     assert kept.mean() == pytest.approx(radius @ weights / weights.sum(), abs=0.03)
 

@@ -63,7 +63,8 @@ def test_ratios_do_not_depend_on_the_batch(name):
     assert unchanged(net, before)
 
 
-def test_densities_and_encoders_are_evaluated():
+def test_densities_and_encoders_are_evaluated(small_committee, monkeypatch):
+    monkeypatch.setattr("precall.improve.distillation.STEPS", 20)
     net = network()
     before = state(net)
     ratio = Ratio.from_densities(log_p=net, log_q=lambda x: 0.0)

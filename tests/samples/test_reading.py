@@ -93,14 +93,15 @@ def test_a_text_of_a_megabyte_is_an_unreadable_sample(tmp_path, monkeypatch):
 
 
 def test_a_lone_text_is_encoded_once_rather_than_32_times():
-    text = "".join(map(str, range(20_000)))
+    text = "".join(map(str, range(4_000)))
     encode(["imports come first"], "ngrams", cache=False)
-    start = time.process_time()
-    encode([text], "ngrams", cache=False)
-    alone = time.process_time() - start
-    start = time.process_time()
-    encode([text[i:] for i in range(8)], "ngrams", cache=False)
-    assert alone < (time.process_time() - start) / 2
+    seconds = {count: [] for count in (1, 8)}
+    for _ in range(3):  # the least time is that of an undisturbed run
+        for count, taken in seconds.items():
+            start = time.process_time()
+            encode([text[i:] for i in range(count)], "ngrams", cache=False)
+            taken.append(time.process_time() - start)
+    assert min(seconds[1]) < min(seconds[8]) / 2
 
 
 def test_lines_end_as_before(tmp_path):
