@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,12 +16,12 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="t
 
 
 @pytest.mark.smoke
-def test_no_attack_does_harm(tmp_path):
+def test_no_attack_does_harm(tmp_path, python):
     out, open_to_all = tmp_path / "attack.json", tempfile.mkdtemp()  # an ordinary user cannot enter pytest's folder
     os.chmod(open_to_all, 0o755)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.attack", "--smoke", "--seed", "1", "--out", str(out)],
+        [*python("lightning.fabric"), "-m", "benchmarks.attack", "--smoke", "--seed", "2", "--out", str(out)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": path, "TMPDIR": open_to_all}, capture_output=True, text=True,
     )  # fmt: skip
     rows = json.loads(out.read_text()) if out.exists() else []
