@@ -42,7 +42,7 @@ def task_of(train, labels, test):
     x, training = np.concatenate([train, test]), np.arange(len(train) + len(test)) < len(train)
     x, fit = torch.from_numpy(x), torch.arange(len(train))
     rows = Views.fit(x, fit).rows(x)
-    (task,) = tasks_of(rows, fit, np.append(labels, np.zeros(len(test), dtype=bool)), [training])
+    (task,) = tasks_of(rows, fit, np.append(labels, np.zeros(len(test), dtype=bool)), [training], training)
     return task, rows.part(torch.arange(len(train), len(x)))
 
 

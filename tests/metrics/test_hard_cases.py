@@ -104,6 +104,15 @@ def columns_drawn(x, seed):
     return np.stack([rng(seed, j).choice(column, len(column)) for j, column in enumerate(x.T)], axis=1)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_that_are_repeated_do_not_hide_values_that_recur(seed):
+    """In training repeated rows meet each other, in a test never: tv was .23 with one seed, .66 with another."""
+    real, fake = (np.repeat(gaussian(200, 2, one), 2, axis=0) for one in (60, 61))
+    fake[:, 0] = rng(62, 0).permutation(fake[:, 0])
+    found = auto(real=real, fake=fake, seed=seed)
+    assert found.spectrum.total_variation > 0.9
+
+
 COPIED = {  # fakes that are made from the real values, and have nearly the same distribution
     "one column shifted by 1e-8": lambda x: x + 1e-8 * one_column(x),
     "one column shifted by 1e-4": lambda x: x + 1e-4 * one_column(x),

@@ -74,7 +74,9 @@ def test_all_tasks_at_once_find_what_each_one_finds_alone():
     x = torch.from_numpy(np.concatenate([rng.normal(size=(600, 3)), rng.normal(size=(500, 3)) * [2.0, 1.0, 1.0]]))
     real = np.arange(1100) < 600
     views = Views.fit(x, torch.arange(1100))
-    tasks = tasks_of(views.rows(x), torch.arange(1100), real, [np.arange(1100) % 3 != k for k in range(3)])
+    tasks = tasks_of(
+        views.rows(x), torch.arange(1100), real, [np.arange(1100) % 3 != k for k in range(3)], np.ones(1100, dtype=bool)
+    )
     together, alone = trees.boosted_together(tasks, 0), trees.boosting(tasks, 0)
     for one, other, task in zip(together, alone, tasks, strict=True):
         at = partial(task.rows.part, torch.arange(0, 1100, 7))

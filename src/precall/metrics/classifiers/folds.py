@@ -83,7 +83,7 @@ class FoldedSamples:
 
     def tasks(self, rows: Seen, fit: Tensor, trained: Sequence[Flags]) -> list[Task]:
         """One task for each set of samples to train on."""
-        return tasks_of(rows, fit, self.real, trained)
+        return tasks_of(rows, fit, self.real, trained, self.independent)
 
     def fold_tests(self) -> list[Tensor]:
         """Indices of the samples that each of these tasks scores: those of the fold."""

@@ -89,7 +89,9 @@ def marginals(task: Task, seed: int) -> Marginals:
     of_real, of_fake = (last_digit(one[rounded]).float() for one in (real, fake))
     of_digits, digit_steps, _ = _described(chosen[rounded], of_real, of_fake, penalty)
     recurring = tied.nonzero()[:, 0]
-    of_recurrence, recurring_steps = _recurrence(chosen[recurring], real[recurring], fake[recurring], penalty)
+    # rows that repeat each other are in one fold: none of them meets the others in a test
+    p, q = (one[recurring][:, task.counted[at]] for one, at in ((real, task.real), (fake, task.fake)))
+    of_recurrence, recurring_steps = _recurrence(chosen[recurring], p, q, penalty)
     nets = torch.stack([net, torch.zeros_like(net), torch.zeros_like(net)])
     nets[1, rounded], nets[2, recurring] = of_digits, of_recurrence
     best, which = nets.max(dim=0)
@@ -119,7 +121,7 @@ def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> t
 
 def _atoms(both: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The frequent values of each column, increasing and filled with ∞, and their numbers, in all and in `real`."""
-    least = int(np.ceil(fewest_of_atom(both.shape[1])))
+    least = int(np.ceil(max(5, both.shape[1] / ATOM)))
     candidates = both[:, ::least].contiguous()
     counts = _count(both, candidates)
     frequent = (counts >= least) & torch.nn.functional.pad(candidates[:, 1:] != candidates[:, :-1], (1, 0), value=True)
@@ -128,11 +130,6 @@ def _atoms(both: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     atoms, order = atoms[:, :most].contiguous(), order[:, :most]
     known = atoms.isfinite()
     return atoms, counts.gather(1, order) * known, _count(real, atoms) * known
-
-
-def fewest_of_atom(n: int) -> float:
-    """How often a value must occur among n values to have a cell of its own."""
-    return max(5, n / ATOM)
 
 
 def _count(ordered: Tensor, values: Tensor) -> Tensor:

@@ -90,7 +90,8 @@ def radial(tasks: Sequence[Task], seed: int) -> list[Radial]:
         mean, root, scale, x = task.rows.once("ellipsoid", partial(_ellipsoid, fit=task.fit))
         found.append((mean, root, scale))
         sets += [x[task.real], x[task.fake]]
-    mixtures = [_weighted(*one) for one in fitted_mixtures(sets, RADII, seed)]
+    # with the log-weight of each component added to its constant
+    mixtures = [torch.cat([c[:, :1] + w[:, None], c[:, 1:]], dim=1) for w, c in fitted_mixtures(sets, RADII, seed)]
     return [Radial(*of, *pair) for of, *pair in zip(found, mixtures[::2], mixtures[1::2], strict=True)]
 
 
@@ -105,11 +106,6 @@ def _ellipsoid(rows: Seen, fit: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]
 def _log_radius(rows: Seen, mean: Tensor, root: Tensor) -> Tensor:
     """Log Mahalanobis radius of each row."""
     return (mahalanobis(mean, root, rows.points) + 1e-9).log()
-
-
-def _weighted(log_weights: Tensor, coefficients: Tensor) -> Tensor:
-    """The coefficients with the log-weight of each component added to its constant."""
-    return torch.cat([coefficients[:, :1] + log_weights[:, None], coefficients[:, 1:]], dim=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -169,6 +169,7 @@ class Task:
     real: Tensor  # indices of the real samples to train on
     fake: Tensor  # indices of the fake samples to train on
     columns: Tensor  # the columns in which the classes differ most; at most `COLUMNS`, or all if they are few
+    counted: Tensor  # whether each of all samples counts where values recur: all but repeated rows
 
     @cached_property
     def train(self) -> Tensor:
@@ -186,9 +187,9 @@ class Task:
         return float(np.log(len(self.real)) - np.log(len(self.fake)))
 
 
-def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> list[Task]:
-    """One task for each set of samples to train on, given which samples are real and which are in each set."""
-    device, d = rows.x.device, rows.x.shape[1]
+def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags], counted: Flags) -> list[Task]:
+    """One task for each set of samples to train on, given which samples are real, in each set, and no repeated rows."""
+    device, d, whole = rows.x.device, rows.x.shape[1], torch.as_tensor(counted, device=rows.x.device)
     sides = [[torch.as_tensor(np.flatnonzero(one & side), device=device) for side in (real, ~real)] for one in trained]
     if d <= NARROW:
         columns = [torch.arange(d, device=device)] * len(sides)
@@ -197,7 +198,7 @@ def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> 
         some = fit[order]
         masks = torch.as_tensor(np.stack([[one & real, one & ~real] for one in trained]), device=device)[..., some]
         columns = list(most_different(rows.x[some], masks, COLUMNS))
-    return [Task(rows, fit, p, q, chosen) for (p, q), chosen in zip(sides, columns, strict=True)]
+    return [Task(rows, fit, p, q, chosen, whole) for (p, q), chosen in zip(sides, columns, strict=True)]
 
 
 def enlarged(x: Tensor) -> Tensor:
