@@ -74,8 +74,10 @@ def reading(found: Assessment) -> Row:
         name: [round(one.value, 5), *(_ends(one.interval)), None if one.chance is None else round(one.chance, 5)]
         for name, one in scores.items()
     }
-    p_value = found.scores["c2st"].p_value
-    return {"kinds": [str(one) for one in found.verdict.kinds], "said": str(found.verdict), "p": p_value, **numbers}
+    copies, p_value = found.scores.get("copies"), found.scores["c2st"].p_value
+    sizes = {} if copies is None else {"n": [copies.n_real, copies.n_fake]}
+    kinds = [str(one) for one in found.verdict.kinds]
+    return {"kinds": kinds, "said": str(found.verdict), "p": p_value, **numbers, **sizes}
 
 
 def _ends(interval: Any) -> list[float | None]:
@@ -104,15 +106,28 @@ def _inside(row: Row) -> Iterable[str]:
         value, low, high, _ = row.get(name, (0.0, None, None, None))
         if low is not None and not low - 1e-4 <= value <= high + 1e-4:
             yield f"{name} {value} lies outside [{low}, {high}]"
-    for name in ("tv", "missed", "invented"):
-        _, low, _, chance = row[name]
-        if Kind.INDISTINGUISHABLE in row["kinds"] and low > (chance or 0.0) + 1e-4:
+    for name in ("tv", "missed", "invented", "memorized"):
+        _, low, _, chance = row.get(name, (0.0, None, None, None))
+        if Kind.INDISTINGUISHABLE in row["kinds"] and low is not None and low > (chance or 0.0) + 1e-4:
             yield f"indistinguishable, but {name} is at least {low}"
+    if Kind.INDISTINGUISHABLE in row["kinds"] and _has_copies(row):
+        yield f"indistinguishable, but copies are {row['copies'][0]}, and {row['copies'][3]} by chance"
     for kind, name in ((Kind.DROPS, "missed"), (Kind.INVENTS, "invented")):
         if kind in row["kinds"] and row[name][1] <= 0:
             yield f"{kind}, but {name} may be 0"
     if Kind.CLOSE in row["kinds"] and row["tv"][2] - (row["tv"][3] or 0.0) > 0.11:
         yield f"close, but tv may be {row['tv'][2]}"
+
+
+def _has_copies(row: Row) -> bool:
+    """Whether more fakes nearly coincide with a real than reals with each other, by the test of two rates."""
+    from scipy.stats import binomtest
+
+    if "n" not in row or row["copies"][3] is None:
+        return False
+    (share, _, _, chance), (n, m) = row["copies"], row["n"]
+    copies, others = round(m * share), round(n * chance)
+    return copies > 0 and binomtest(copies, copies + others, m / (n + m), alternative="greater").pvalue <= 0.01
 
 
 def _between(one: Row, two: Row) -> Iterable[str]:

@@ -70,6 +70,17 @@ ROW = {"road": "default", "seed": 0, "area": [0.8, 0.7, 0.9, 1.0]} | {
     ("one", "two"),
     [
         ({"kinds": ["indistinguishable"], "missed": [0.0, 0.0, 0.1, 0.0], "invented": [0.0, 0.0, 0.1, 0.0]}, None),
+        (
+            {
+                "kinds": ["indistinguishable"],
+                "tv": [0.0] * 4,
+                "missed": [0.0] * 4,
+                "invented": [0.0] * 4,
+                "copies": [0.12, 0.1, 0.15, 0.0],
+                "n": [500, 500],
+            },
+            None,
+        ),
         ({"kinds": ["drops"], "missed": [0.1, 0.0, 0.2, 0.0]}, None),
         ({"kinds": ["close"]}, None),
         ({"kinds": ["drops"], "tv": [0.5, 0.1, 0.4, 0.0]}, None),

@@ -68,8 +68,7 @@ def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array,
     """Log-ratio of each sample for the curve, with no more detail than held-out samples support, and its shrinkage.
 
     - Logistic calibration (`line`), if neither a piecewise linear one (`smooth`) nor steps have a smaller log-loss: a
-    line
-      fitted to all samples has little noise.
+      line fitted to all samples has little noise.
     - Otherwise the steps of `few_blocks`. The piecewise linear function has the smaller log-loss and is better for
       single samples. But it blurs the steps, and the precision-recall curve of blurred steps is too high at its ends.
 

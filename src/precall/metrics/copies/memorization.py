@@ -96,7 +96,8 @@ class Closest:
         row_of = to_numpy(distinct.stand_in)
         if len(rows) < 2:
             raise ValueError("`real` and `holdout` must hold at least two different rows; got one row, repeated.")
-        size = _list_size(n, len(holdout), len(rows), len(fake))
+        wanted = round(LISTED * len(pool) / (2 * min(n, len(holdout))))  # nearly every list has some of the smaller set
+        size = min(wanted, MOST_LISTED, len(rows) - 1, len(fake))
         within, _ = _listed(rows, None, size)
         of_fakes, _ = _listed(fake, rows, size)
         in_train, in_holdout = (np.bincount(one, minlength=len(rows)) for one in (row_of[:n], row_of[n:]))
@@ -138,12 +139,6 @@ def _stacked(train: Features, holdout: Features) -> Features:
     if is_tensor(train) and is_tensor(holdout):
         return torch.cat([train, holdout])
     return np.concatenate([train, holdout])
-
-
-def _list_size(n: int, h: int, rows: int, m: int) -> int:
-    """Number of neighbours to keep: enough that nearly every list has samples of the smaller set."""
-    wanted = round(LISTED * (n + h) / (2 * min(n, h)))
-    return min(wanted, MOST_LISTED, rows - 1, m)
 
 
 def _listed(rows: Features, others: Features | None, size: int) -> list[Nearest]:

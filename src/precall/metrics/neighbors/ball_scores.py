@@ -180,6 +180,8 @@ class CopySums:
 def copy_score(sums: CopySums, *, n_fake: int, expected: float | None, ties: str, level: float = 0.95) -> Score:
     """The share of near-copies with its interval."""
     share, n = sums.copies / n_fake, len(sums.changes)
-    spread = influence.share_from_totals(share, n_fake, sums.changes, float(sums.moves))
+    spread = influence.binomial(share, n_fake) + influence.jackknife(
+        sums.changes / n_fake, noise=sums.moves / n_fake**2
+    )
     interval = Interval(*influence.share_interval(share, n_fake, spread, level), level, COVERS)
     return Score(share, interval, expected, n, n_fake, {"threshold": COPY_RATIO, "ties": ties})

@@ -186,11 +186,6 @@ def clipped_counts(margins: BallTotals) -> Spread:
     return jackknife(change / n) + points + Spread(0.25 / (n * m))
 
 
-def share_from_totals(share: float, m: int, change: Array | Counts, moves: float) -> Spread:
-    """Spread of a share of m points, from the change of their number without each owner; `moves` points change."""
-    return binomial(share, m) + jackknife(change / m, noise=moves / m**2)
-
-
 def binomial(share: float, n: int) -> Spread:
     """p(1 − p)/n with half a success and half a failure added, so that it is positive for a share of 0 or 1."""
     p = (share * n + 0.5) / (n + 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from math import ceil
+from math import asin, ceil, sqrt
 
 from precall.metrics.scores.evidence import SHARE, Evidence, Moved, corrected
 from precall.metrics.scores.score import Score
@@ -18,6 +18,7 @@ from precall.theory.chance import chance_corrected
 
 LEVEL = 0.05  # significance level of the tests
 CLEAR = 0.01  # p-value up to which a difference is described: those of other splits of the same samples vary so much
+NORMAL = 1.96  # two-sided 95 % quantile
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
 MAIN = 0.3  # part of the total variation from which a plateau is the main thing
 MISPLACED = 0.1  # least total variation that is not "close"
@@ -82,8 +83,8 @@ def verdict(evidence: Evidence) -> Verdict:
 
     A difference is named only if the two-sample test rejects P = Q, or, without a test, if the interval of the total
     variation excludes its chance level. In tables it is also enough that a single column, or the dependence of two
-    columns, differs beyond doubt. A model is called indistinguishable only if, in addition, no interval of a score
-    excludes chance. Copies are named beside whatever else there is.
+    columns, differs beyond doubt. A model is called indistinguishable only if, in addition, no interval of a score of
+    the curve or of copies excludes chance. Copies are named beside whatever else there is.
 
     References:
         docs/theory.md, Kinds of differences.
@@ -185,6 +186,9 @@ def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
         enough = min(scores["tv"].n_real or 0, scores["tv"].n_fake or 0) * (most / LARGE) ** 2  # widths fall as 1/√n
         unseen = f"no difference shows, but up to {_percent(most)} of its samples may be misplaced"
         said = f"{unseen}. About {100 * ceil(enough / 100):,} samples of each set would decide"
+    elif _copies(scores) is None and (copied := _some_copies(scores)) is not None:
+        decides = "Collect more samples" if "memorized" in scores else "A holdout would show whether they are"
+        said = f"no other difference shows, but {_amount(copied)} of its samples seem to be copies. {decides}"
     else:
         return Verdict(f"Indistinguishable from the data at this sample size ({basis}).", (Kind.INDISTINGUISHABLE,))
     return Verdict(f"Cannot tell: {said} ({basis}).", (Kind.CANNOT_TELL,))
@@ -214,6 +218,17 @@ def _near_copies(scores: Mapping[str, Score]) -> str | None:
     if copies is None or copies.chance is None or copies.value - copies.chance <= COPIED:
         return None
     return f"Copies: {_percent(corrected(copies))} of its samples nearly coincide with a real sample."
+
+
+def _some_copies(scores: Mapping[str, Score]) -> Score | None:
+    """The score that excludes chance, if one does; that of `copies` is a share of the reals with its own error."""
+    memorized, copies = scores.get("memorized"), scores.get("copies")
+    if memorized is not None and memorized.interval is not None and memorized.interval.low > 0:
+        return memorized
+    if copies is None or copies.interval is None or copies.interval.low <= (chance := copies.chance or 0.0):
+        return None
+    error = sqrt(1 / (copies.n_fake or 1) + 1 / (copies.n_real or 1)) / 2  # asin √share has the variance 1/4n
+    return copies if asin(sqrt(copies.value)) - asin(sqrt(chance)) > NORMAL * error else None
 
 
 def _repeats(evidence: Evidence) -> str | None:
@@ -281,9 +296,9 @@ def _agreed(kind: Kind, draws: Sequence[tuple[Kind, ...]]) -> bool:
 
 
 def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
-    """Whether the interval of the score that a kind is about excludes 0."""
-    name = {Kind.DROPS: "missed", Kind.INVENTS: "invented"}.get(kind, "tv")
-    return (interval := scores[name].interval) is None or interval.low > 0
+    """Whether the interval of the score that a kind is about excludes 0, or, for a slope, what would be close."""
+    name, least = {Kind.DROPS: ("missed", 0.0), Kind.INVENTS: ("invented", 0.0)}.get(kind, ("tv", MISPLACED))
+    return (interval := scores[name].interval) is None or interval.low > least
 
 
 def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
