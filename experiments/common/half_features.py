@@ -14,7 +14,7 @@ import torch
 from experiments.common import residual_classifier
 from experiments.common.added_classes import Labelled
 from experiments.common.classes import features, probabilities, trained
-from experiments.verine_2024.table_5_2_cifar import Inception
+from experiments.common.inception import Inception
 from precall.encoders import load_encoder
 from precall.encoders.registry import default_encoder
 from precall.theory.arrays import Array

@@ -41,6 +41,7 @@ import torch
 
 from experiments.common.edm import Denoise, Images, Labels, Training, Weights, draw, fine_tune, layout, train
 from experiments.common.feature_ratio import Features, log_ratios
+from experiments.common.inception import Inception
 from experiments.common.saving import save
 from experiments.common.selection import SPARE, Setting, fine_tuning_rows, most_central
 from experiments.common.stages import (
@@ -63,7 +64,6 @@ from experiments.common.summaries import Row
 from experiments.common.trade_off import beyond_the_line, figure
 from experiments.common.unet import UNetDenoiser
 from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixels
-from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics.pairs.centrality import centrality
 from precall.theory.acceptance import obrs
 from precall.tune import TrainingData, load_data

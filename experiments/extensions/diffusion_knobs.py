@@ -37,10 +37,10 @@ from threadpoolctl import threadpool_limits
 from experiments.common.arguments import parser
 from experiments.common.edm import Denoise, Images, Knobs, Labels, Training, Weights, draw, fine_tune, layout, train
 from experiments.common.feature_ratio import Features, log_ratios
+from experiments.common.inception import Inception
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.unet import UNetDenoiser
-from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics import Moments, classify, fid, sweep
 from precall.metrics.scores.score import CurveIntervals
 from precall.theory.acceptance import obrs

@@ -47,6 +47,7 @@ from experiments.common.gan import (
     standing,
     synchronize,
 )
+from experiments.common.inception import Inception
 from experiments.common.saving import save
 from experiments.common.selection import Setting, fine_tuning_rows, most_central
 from experiments.common.stages import (
@@ -67,7 +68,6 @@ from experiments.common.stages import (
 from experiments.common.trade_off import beyond_the_line, figure
 from experiments.extensions.diffusion_guides import Scored, Study
 from experiments.extensions.diffusion_knobs import K, Size, pixels
-from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics.pairs.centrality import centrality
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array

@@ -11,19 +11,15 @@ D is twice the Jensen-Shannon divergence, D_GAN + log 4, so that D = 0 for the d
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from functools import cache
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
 
-from experiments.common.arguments import parser
 from experiments.common.mixtures import masses
-from experiments.common.saving import save
+from experiments.common.program import program
 from experiments.common.summaries import Row
 from precall import RatioSpectrum
 from precall.theory.arrays import Array
@@ -32,7 +28,6 @@ from precall.theory.divergences import divergence
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME = "figure_6_15_gaussian"
 D = divergence("2js")
 LAMS = (0.1, 0.5, 1.0, 2.0, 10.0)
 MODES, SCALE, SHARES = np.array([-2.0, 2.0]), 0.5, np.array([0.6, 0.4])
@@ -79,30 +74,24 @@ def gaussian_row(trained_for: float, refined_by: float) -> Row:
     }
 
 
-def figure(rows: list[Row]) -> Figure:
-    """The refined precision-recall curves."""
-    from matplotlib.figure import Figure
+def compute(smoke: bool) -> Row:
+    """Each budget, or without and with budget 2."""
+    pairs = BUDGETS[: 2 if smoke else None]
+    return {"divergence": "2js", "gaussian": [gaussian_row(*pair) for pair in pairs]}
 
-    sheet = Figure(figsize=(5, 4), layout="constrained")
+
+def draw(results: Row, sheet: Figure) -> None:
+    """The refined precision-recall curves."""
     panel = sheet.subplots()
-    for row in rows:
+    for row in results["gaussian"]:
         curve = spectrum_of(row["mu"], row["sigma"]).refined(row["refined_by"]).curve(200)
         label = f"trained for {row['trained_for']:g}, refined by {row['refined_by']:g}"
         panel.plot(curve.beta, curve.alpha, label=label)
     panel.set(title="two modes, one Gaussian", xlabel="recall", ylabel="precision")
     panel.legend(fontsize=7)
-    return sheet
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = parser(__doc__, smoke="budget 2 alone").parse_args(arguments)
-    started = perf_counter()
-    rows = [gaussian_row(*pair) for pair in BUDGETS[: 2 if options.smoke else None]]
-    print(json.dumps(rows, indent=1))
-    protocol = {"divergence": "2js", "smoke": options.smoke}
-    results = {"protocol": protocol, "seconds": round(perf_counter() - started, 1), "gaussian": rows}
-    save(options.out, NAME, results, figure=lambda: figure(rows), indent=None)
-
+main = program(__file__, __doc__, compute, draw, smoke="budget 2 alone", size=(5, 4))
 
 if __name__ == "__main__":
     main()

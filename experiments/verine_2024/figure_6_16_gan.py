@@ -1,6 +1,6 @@
 """A stand-in for Figure 6.16 of Verine (2024), on eight Gaussians: GANs trained for the law before and after rejection.
 
-    python -m experiments.verine_2024.figure_6_16_gan [--smoke] [--seeds 3] [--out DIR]
+    python -m experiments.verine_2024.figure_6_16_gan [--smoke] [--out DIR]
 
 The data are eight Gaussians and the networks are perceptrons. `FGAN("gan")` is compared with `OBRSObjective("gan",
 K)` at equal steps, and with an `FGAN` run whose second half is trained with rejection. Each model is refined by
@@ -12,40 +12,25 @@ D is twice the Jensen-Shannon divergence, D_GAN + log 4, so that D = 0 for the d
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from experiments.common.arguments import parser
 from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
-from experiments.common.saving import save
+from experiments.common.eight_gaussians_gan import drawn, trainer
+from experiments.common.program import program
 from experiments.common.summaries import Row, spread
 from precall import RatioSpectrum
 from precall.improve import LatentGenerator, Ratio, sample
 from precall.theory.arrays import Array
-from precall.tune import FGAN, OBRSObjective, Settings, Trainer, load_data
-from precall.tune.models import MLPDiscriminator, MLPGenerator
+from precall.tune import FGAN, OBRSObjective, Trainer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME = "figure_6_16_gan"
 BUDGETS = (1.0, 2.0, 5.0)
-SETTINGS = Settings(
-    batch_size=256,
-    generator_lr=1e-3,
-    discriminator_lr=1e-3,
-    betas=(0.5, 0.99),
-    r1=0.1,
-    r1_every=4,
-    ema=0.0,
-    refresh_every=10,
-)
 # objectives of the first and of the second half of a run
 MODELS: dict[str, tuple[FGAN | OBRSObjective, FGAN | OBRSObjective]] = {
     "fgan": (FGAN("gan"), FGAN("gan")),
@@ -54,6 +39,7 @@ MODELS: dict[str, tuple[FGAN | OBRSObjective, FGAN | OBRSObjective]] = {
     "fgan, then obrs 2": (FGAN("gan"), obrs_2),
 }
 MARKS = (250, 500, 1000, 2000, 3000, 4000)  # steps at which a run is measured
+SEEDS = 3
 
 
 def ideal(points: Array) -> dict[str, Row]:
@@ -67,35 +53,31 @@ def readings(spectrum: RatioSpectrum) -> Row:
     return {"divergence": spectrum.divergence("2js"), "area": spectrum.area, "alpha(1)": spectrum.alpha(1.0)}
 
 
-def measured(trainer: Trainer, n: int) -> Row:
+def measured(run: Trainer, n: int) -> Row:
     """Scores of the generator refined by each budget: by its own discriminator, and with the ideal ratio."""
-    generator = LatentGenerator(trainer.generator, dim=trainer.generator.latent_shape[0])
-    ratio = Ratio.from_discriminator(trainer.discriminator)
+    generator = LatentGenerator(run.generator, dim=run.generator.latent_shape[0])
+    ratio = Ratio.from_discriminator(run.discriminator)
     refined = {f"{K:g}": sample(generator, ratio, budget=K, n=n, seed=1) for K in BUDGETS}
     kept = {K: mode_scores(np.asarray(found.samples)) for K, found in refined.items()}
-    with torch.no_grad():
-        points = trainer.generator(torch.randn(50 * n, 2, generator=torch.Generator().manual_seed(2))).numpy()
-    return {"kept": kept, "ideal": ideal(points)}
+    return {"kept": kept, "ideal": ideal(drawn(run, 50 * n))}
 
 
 def train(name: str, seed: int, marks: Sequence[int], n: int) -> Row:
     """Train one GAN and measure it at the marks."""
-    torch.manual_seed(seed)
     first, second = (replace(objective) for objective in MODELS[name])
-    networks = MLPGenerator((2,), widths=(32, 32)), MLPDiscriminator((2,), widths=(128, 128))
-    trainer = Trainer(*networks, first, load_data("8-gaussians").samples, settings=replace(SETTINGS, seed=seed))
-    rows = []
+    run, rows = trainer(first, seed), []
     for mark in marks:
-        trainer.objective = first if mark <= marks[-1] / 2 else second
-        trainer.fit(mark)
-        rows.append({"step": mark, **measured(trainer, n)})
+        run.objective = first if mark <= marks[-1] / 2 else second
+        run.fit(mark)
+        rows.append({"step": mark, **measured(run, n)})
     return {"model": name, "seed": seed, "marks": rows}
 
 
-def run(*, smoke: bool, seeds: int) -> list[Row]:
+def compute(smoke: bool) -> Row:
     """Train every model at every seed."""
-    models, marks, n = (["obrs 2"], (20,), 200) if smoke else (list(MODELS), MARKS, 2000)
-    return [train(model, seed, marks, n) for model in models for seed in range(1 if smoke else seeds)]
+    models, marks, n, seeds = (["obrs 2"], (20,), 200, 1) if smoke else (list(MODELS), MARKS, 2000, SEEDS)
+    runs = [train(model, seed, marks, n) for model in models for seed in range(seeds)]
+    return {"seeds": seeds, "gan": summary(runs)}
 
 
 def summary(runs: list[Row]) -> dict[str, Row]:
@@ -114,41 +96,23 @@ def over_seeds(marks: Sequence[Row], budget: str) -> Row:
     return {name: spread([one[name] for one in scores], digits=3) for name in scores[0]}
 
 
-def lines(rows: dict[str, Row]) -> dict[str, tuple[list[int], list[float]]]:
-    """Steps and mean divergences of each model after refinement by budgets 2 and 5."""
-    found: dict[str, tuple[list[int], list[float]]] = {}
-    for label, row in rows.items():
+def draw(results: Row, sheet: Figure) -> None:
+    """The ideal divergence after rejection by budgets 2 and 5, over training steps."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for label, row in results["gan"].items():
         model, step, K = label.rsplit(", ", 2)
         if K != "K = 1":
-            steps, values = found.setdefault(f"{model}, {K}", ([], []))
-            steps.append(int(step.split()[1]))
-            values.append(row["divergence"][0])
-    return found
-
-
-def figure(rows: dict[str, Row]) -> Figure:
-    """The ideal divergence after rejection, over training steps."""
-    from matplotlib.figure import Figure
-
-    sheet = Figure(figsize=(6, 4), layout="constrained")
+            lines.setdefault(f"{model}, {K}", []).append((int(step.split()[1]), row["divergence"][0]))
     panel = sheet.subplots()
-    for name, values in lines(rows).items():
-        panel.plot(*values, "o-", label=name)
-    panel.set(title="stand-in for Fig. 6.16: 8 Gaussians, ideal D after rejection", xlabel="steps")
+    for name, points in lines.items():
+        panel.plot(*zip(*points, strict=True), "o-", label=name)
+    panel.set(title="8 Gaussians, ideal D after rejection", xlabel="steps")
     panel.legend(fontsize=7)
-    return sheet
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = parser(__doc__, smoke="20 steps of one GAN", seeds=3).parse_args(arguments)
-    torch.set_num_threads(1)
-    started = perf_counter()
-    rows = summary(run(smoke=options.smoke, seeds=options.seeds))
-    print(json.dumps(rows, indent=1))
-    protocol = {"divergence": "2js", "seeds": options.seeds, "smoke": options.smoke}
-    results = {"protocol": protocol, "seconds": round(perf_counter() - started, 1), "gan": rows}
-    save(options.out, NAME, results, figure=lambda: figure(rows), indent=None)
-
+main = program(
+    __file__, __doc__, compute, draw, smoke="20 steps of one GAN", size=(6, 4), stands_for="Verine (2024), Fig. 6.16"
+)
 
 if __name__ == "__main__":
     main()

@@ -4,8 +4,9 @@
 
 The printed loss of the generator is E_Q[K a f(r/(K a))], a = min(1, τ r), with the gradient through r. The exact one,
 `OBRSObjective`, is E_Q[K h(max(r/K, 1/κ))], h = f − u f' (docs/theory.md, Training losses). Both are trained at K = 2
-and 5 with the settings of `figure_6_16_gan`, without R1 too, and the exact one at K = 2 with τ updated every 1, 10, 100
-or 1,000 steps. Each model is refined by its own budget with the ideal ratio. D is twice the Jensen-Shannon divergence.
+and 5 with the settings of `common.eight_gaussians_gan`, without R1 too, and the exact one at K = 2 with τ updated every
+1, 10, 100 or 1,000 steps. Each model is refined by its own budget with the ideal ratio. D is twice the Jensen-Shannon
+divergence.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from torch import Tensor
 
 from experiments.common.arguments import parser
 from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
+from experiments.common.eight_gaussians_gan import drawn, trainer
 from experiments.common.parallel import each
 from experiments.common.program import plain, sheet_of
 from experiments.common.saving import save
 from experiments.common.summaries import Row
-from experiments.verine_2024.figure_6_16_gan import SETTINGS, readings
+from experiments.verine_2024.figure_6_16_gan import readings
 from precall.theory.divergences import divergence
-from precall.tune import OBRSObjective, Trainer, load_data
-from precall.tune.models import MLPDiscriminator, MLPGenerator
+from precall.tune import OBRSObjective
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,18 +62,12 @@ CASES = {  # objective, steps between updates of τ, R1
 
 def trained(name: str, seed: int, steps: int) -> Row:
     """Train one GAN; readings of its law after rejection, and mode scores before."""
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
     objective, every, r1 = CASES[name]
-    settings = replace(SETTINGS, seed=seed, refresh_every=every, r1=r1)
-    networks = MLPGenerator((2,), widths=(32, 32)), MLPDiscriminator((2,), widths=(128, 128))
-    trainer = Trainer(*networks, replace(objective), load_data("8-gaussians").samples, settings=settings)
+    run = trainer(replace(objective), seed, refresh_every=every, r1=r1)
     started, rows = perf_counter(), []
     for mark in (steps // 4, steps // 2, steps):
-        trainer.fit(mark)
-        with torch.no_grad():
-            latents = torch.randn(100_000, 2, generator=torch.Generator().manual_seed(2))
-            points = trainer.generator(latents).numpy()
+        run.fit(mark)
+        points = drawn(run)
         refined = spectrum_on_cells(points, 0.1).refined(objective.budget)
         rows.append({"step": mark, **readings(refined), "modes": mode_scores(points)["modes"]})
     return {"case": name, "seed": seed, "marks": rows, "seconds": perf_counter() - started}
@@ -85,7 +80,7 @@ def draw(results: Row, sheet: Figure) -> None:
         values = [run["marks"][-1]["divergence"] for run in results["runs"] if run["case"] == name]
         panel.plot(values, [i] * len(values), "o", ms=4)
     panel.set_yticks(range(len(names)), names, fontsize=7)
-    panel.set(title="eight Gaussians (stand-in for Fig. 6.17)", xlabel="D after rejection, one dot per seed")
+    panel.set(xlabel="D after rejection, one dot per seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -95,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs = list(each(trained, cases, jobs=options.jobs))
     results = plain({"smoke": options.smoke, "steps": steps, "runs": runs, "seconds": perf_counter() - started}, 4)
     print(results)
-    save(options.out, "figure_6_17_updates", results, figure=partial(sheet_of, draw, results, (6, 3)), indent=None)
+    figure = partial(sheet_of, draw, results, (6, 3), "Verine (2024), Fig. 6.17: eight Gaussians")
+    save(options.out, "figure_6_17_updates", results, figure=figure, indent=None)
 
 
 if __name__ == "__main__":

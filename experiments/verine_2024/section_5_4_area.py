@@ -4,29 +4,25 @@
 
 The thesis derives the objective and trains nothing with it. Here perceptrons are trained with `Area` (whose weights are
 those of docs/errata.md, VER-44), with the f-GAN and with the PR divergence at λ = 1, with the settings of
-`figure_6_16_gan`. The area, α(1), α(10) and β(.1) follow from the exact masses of the data on small cells.
+`common.eight_gaussians_gan`. The area, α(1), α(10) and β(.1) follow from the exact masses of the data on small cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING
 
-import torch
-
 from experiments.common.arguments import parser
 from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
+from experiments.common.eight_gaussians_gan import drawn, trainer
 from experiments.common.other_objectives import Area
 from experiments.common.parallel import each
 from experiments.common.program import plain, sheet_of
 from experiments.common.saving import save
 from experiments.common.summaries import Row
-from experiments.verine_2024.figure_6_16_gan import SETTINGS
-from precall.tune import FGAN, PRObjective, Trainer, load_data
-from precall.tune.models import MLPDiscriminator, MLPGenerator
+from precall.tune import FGAN, PRObjective
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,15 +37,10 @@ STEPS = 2000
 
 def trained(name: str, seed: int, steps: int) -> Row:
     """Train one GAN, and read its curve at three times."""
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    networks = MLPGenerator((2,), widths=(32, 32)), MLPDiscriminator((2,), widths=(128, 128))
-    data, settings = load_data("8-gaussians").samples, replace(SETTINGS, seed=seed)
-    trainer, started, rows = Trainer(*networks, OBJECTIVES[name], data, settings=settings), process_time(), []
+    run, started, rows = trainer(OBJECTIVES[name], seed), process_time(), []
     for mark in (steps // 4, steps // 2, steps):
-        trainer.fit(mark)
-        with torch.no_grad():
-            points = trainer.generator(torch.randn(100_000, 2, generator=torch.Generator().manual_seed(2))).numpy()
+        run.fit(mark)
+        points = drawn(run)
         s = spectrum_on_cells(points, 0.1)
         read = {"area": s.area, "alpha(1)": s.alpha(1.0), "alpha(10)": s.alpha(10.0), "beta(.1)": s.beta(0.1)}
         rows.append({"step": mark, **read, "modes": mode_scores(points)["modes"]})

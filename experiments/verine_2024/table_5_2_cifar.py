@@ -22,167 +22,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
+from experiments.common import cifar_gan
 from experiments.common.arguments import parser
-from experiments.common.biggan import SharedGenerator
-from experiments.common.networks import Sharpened
-from experiments.common.parallel import each
+from experiments.common.inception import Inception, K, Scorer
 from experiments.common.saving import save
 from experiments.common.summaries import Row
-from experiments.common.truncation import update_batch_statistics
-from precall.tune import FGAN, PRObjective, Scheduled, Settings, Trainer, load_data
-from precall.tune.models import BigGANDiscriminator
+from precall.tune import load_data
 from precall.tune.pictures import grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Pixels = npt.NDArray[np.uint8]
-Features = npt.NDArray[np.float32]
-
 NAME = "table_5_2_cifar"
-SCORES = ("precision", "recall", "density", "coverage")
-TRUNCATIONS = (0.3, 0.5, 0.7, 0.85)
-K = 5  # nearest neighbours
-
-
-# ------------------------------------------------------------------------------------------------------------ training
-
-
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings that all stages share."""
-    return Settings(
-        batch_size=options.batch_size,
-        discriminator_steps=options.discriminator_steps,
-        generator_lr=2e-4,
-        discriminator_lr=4e-4,
-        betas=(0.0, 0.99),
-        ema=0.999,
-        noise=options.noise,
-        flip=True,
-        log_every=200,
-        checkpoint_every=0,
-        precision="bf16-mixed" if torch.cuda.is_available() else "32-true",
-        seed=options.seed,
-    )
-
-
-def trainer(
-    options: argparse.Namespace, objective: FGAN | Scheduled, out: Path, *, gain: float = 1.0, **changes: float
-) -> Trainer:
-    """Build the trainer of a conditional BigGAN of width `--ch` on CIFAR-10."""
-    data = load_data("cifar-10", options.data_dir)
-    torch.manual_seed(options.seed)
-    torch.backends.cudnn.benchmark = True
-    generator = SharedGenerator(ch=options.ch, classes=10)
-    critic = Sharpened(BigGANDiscriminator(32, ch=options.ch, classes=10), gain)
-    pair = [network.to(memory_format=torch.channels_last) for network in (generator, critic)]
-    settings = replace(settings_of(options), **changes)
-    return Trainer(*pair, objective, data.samples, labels=data.labels, settings=settings, out=out)
-
-
-def start_from_base(run: Trainer, options: argparse.Namespace) -> Trainer:
-    """Load the weights of the plain GAN."""
-    return run.initialize(options.work / "base" / "checkpoint.safetensors")
-
-
-def base(options: argparse.Namespace) -> None:
-    """Train the plain GAN from which all fine-tuning starts."""
-    started = perf_counter()
-    run = trainer(options, FGAN("gan", play="nonsaturating"), options.work / "base")
-    run.fit(options.steps, progress=lambda _, done, total: print(done, total, flush=True) if done % 1000 == 0 else None)
-    draw(run, options.n)
-    seconds = perf_counter() - started
-    print(f"base: {options.steps} steps in {seconds:.0f} s, {options.steps / seconds:.1f} steps/s")
-
-
-def truncate(options: argparse.Namespace) -> None:
-    """Draw from the plain GAN with narrower latents, the baseline of the dial."""
-    for scale in TRUNCATIONS:
-        run = trainer(options, FGAN(), options.work / f"truncated-{scale:g}", truncation=scale)
-        update_batch_statistics(start_from_base(run, options), 5 * options.n // 2)
-        draw(run, options.n)
-
-
-def tune(options: argparse.Namespace) -> None:
-    """Fine-tune at all λ at once, on one device."""
-    for line in each(tuned, [(options, lam) for lam in options.lam], jobs=len(options.lam)):
-        print(line, flush=True)
-
-
-def tuned(options: argparse.Namespace, lam: float) -> str:
-    """Fine-tune at one λ and draw from the model."""
-    started = perf_counter()
-    objective = Scheduled(PRObjective(lam, form=options.form), steps=max(1, options.steps // 8), start={"lam": 1.0})
-    out = options.work / f"lam-{lam:g}-seed-{options.seed}"
-    changes = {"generator_lr": options.rate, "truncation": options.truncation}
-    run = trainer(options, objective, out, gain=options.gain, **changes)
-    start_from_base(run, options).fit(options.steps)
-    draw(run, options.n, lam=lam, form=options.form, gain=options.gain)
-    return f"λ = {lam:g}: {options.steps} steps in {perf_counter() - started:.0f} s"
-
-
-def draw(run: Trainer, n: int, **facts: float | str) -> None:
-    """Write n draws as bytes, and the settings that produced them."""
-    assert run.out is not None
-    run.out.mkdir(parents=True, exist_ok=True)
-    images = run.sample(n, seed=7)
-    np.save(run.out / "samples.npy", ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).numpy())
-    kept = ("seed", "batch_size", "discriminator_steps", "noise", "generator_lr", "truncation")
-    facts |= {"steps": run.step} | {name: getattr(run.settings, name) for name in kept}
-    (run.out / "facts.json").write_text(json.dumps(facts))
-
-
-# ------------------------------------------------------------------------------------------------------------- scoring
-
-
-class Inception:
-    """Features of byte images by a TorchScript network, after bilinear interpolation to side 299."""
-
-    def __init__(self, path: str) -> None:
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        network = torch.jit.load(path, map_location=self.device).float().eval()
-        self.network: Callable[..., Any] = network.to(memory_format=torch.channels_last)
-
-    @torch.no_grad()
-    def __call__(self, images: Pixels) -> Features:
-        return np.concatenate([self._batch(images[start : start + 250]) for start in range(0, len(images), 250)])
-
-    def _batch(self, images: Pixels) -> Features:
-        x = torch.as_tensor(images).to(self.device).float().expand(-1, 3, -1, -1) / 127.5 - 1  # grey: three times
-        x = torch.nn.functional.interpolate(x, size=(299, 299), mode="bilinear", align_corners=False)
-        with torch.jit.optimized_execution(False):  # compiling the graph takes longer than a few thousand images
-            features = self.network(x.to(memory_format=torch.channels_last))
-        return np.asarray(features.float().cpu().numpy())
-
-
-class Scorer:
-    """FID against training images, and k-NN scores against held-out images."""
-
-    def __init__(self, inception: Inception, train: Features, held_out: Pixels) -> None:
-        from precall.metrics.distances.moments import Moments
-
-        self.reference = Moments.of(train)
-        self.held_out = torch.as_tensor(inception(held_out), device=inception.device)
-
-    def row(self, fake: Features) -> Row:
-        """All scores of one model."""
-        from precall.metrics.distances.frechet_distance import fid
-        from precall.metrics.distances.moments import Moments
-        from precall.metrics.neighbors.sweep import sweep
-
-        found = sweep(real=self.held_out, fake=fake, k=K)
-        distance = fid(real=self.reference, fake=Moments.of(fake)).value
-        return {"fid": round(float(distance), 2), **{s: round(float(getattr(found, s)()), 4) for s in SCORES}}
 
 
 def score(options: argparse.Namespace) -> None:
@@ -224,10 +81,11 @@ def figure(folders: list[Path]) -> Figure:
         axes.set_title(f"λ = {fact['lam']:g}" if "lam" in fact else "plain GAN")
     for axes in sheet.axes:
         axes.set_axis_off()
+    sheet.suptitle("stand-in for Verine (2024), Figs 5.13–5.14")
     return sheet
 
 
-STAGES = {"base": base, "tune": tune, "truncate": truncate, "score": score}
+STAGES = {"base": cifar_gan.base, "tune": cifar_gan.tune, "truncate": cifar_gan.truncate, "score": score}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

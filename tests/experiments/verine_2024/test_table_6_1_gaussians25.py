@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.verine_2024 import gaussians25_networks as networks
-from experiments.verine_2024.table_6_1_gaussians25 import main
+from experiments.common import gaussians25 as networks
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "verine_2024" / "results"
 
@@ -25,8 +24,8 @@ def test_smoke(run, tmp_path):
 
 def test_training_needs_a_folder_for_its_networks(capsys):
     with pytest.raises(SystemExit):
-        main(["--train"])
-    assert "--train needs --out" in capsys.readouterr().err
+        networks.main([])
+    assert "training needs --out" in capsys.readouterr().err
 
 
 def test_networks_are_saved_as_they_were_rounded(tmp_path):

@@ -1,5 +1,7 @@
 """The GAN of Table 6.1 of Verine (2024): 25 Gaussians, the published networks, how they are trained and stored.
 
+    python -m experiments.common.gaussians25 --out DIR [--device cuda] [--seed 1]
+
 P is a 5 × 5 grid of Gaussians with spacing 2 and σ = 0.05 (the thesis gives unit variance and no spacing), divided by
 √8. The networks are the published ones, 2-256-512-1024-2 and 2-1024-512-256-1. The logistic GAN is trained, under
 noise that falls to zero, until 55 % of its samples lie within three standard deviations of a mode and all modes are
@@ -17,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from experiments.common.arguments import parser
 from precall.theory.planar_modes import grid_modes
 from precall.tune import FGAN
 from precall.tune.models import MLPDiscriminator, MLPGenerator
@@ -183,3 +186,16 @@ def load_pair(folder: Path) -> tuple[nn.Module, nn.Module]:
     """Read generator and discriminator from a folder."""
     G, D = paths(folder)
     return load(MLPGenerator(), G), load(MLPDiscriminator(), D)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    made = parser(__doc__, seed=Recipe.seed)
+    made.add_argument("--device", default="cpu", help="where to train")
+    options = made.parse_args(arguments)
+    if options.out is None:
+        made.error("training needs --out, the folder for the networks")
+    save_pair(train(Recipe(seed=options.seed), options.device), options.out)
+
+
+if __name__ == "__main__":
+    main()
