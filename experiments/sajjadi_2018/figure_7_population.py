@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options, started = made.parse_args(arguments), perf_counter()
     results = plain({"smoke": options.smoke, **compute(options), "seconds": perf_counter() - started}, 4)
     print({key: results[key] for key in ("ranks", "equal fid", "mosaics", "train seconds", "seconds")})
-    save(options.out, "figure_7_population", results, figure=partial(sheet_of, draw, results, (12, 3)), indent=None)
+    figure = partial(sheet_of, draw, results, (12, 3), "Sajjadi et al. (2018), Figs 7, 10, 12")
+    save(options.out, "figure_7_population", results, figure=figure, indent=None)
 
 
 if __name__ == "__main__":

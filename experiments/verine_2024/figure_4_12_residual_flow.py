@@ -104,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = plain({"smoke": options.smoke, **found, "seconds": perf_counter() - started}, 4)
     print(results)
     stem = f"figure_4_12_residual_flow-{options.data}"
-    save(options.out, stem, results, figure=partial(sheet_of, partial(draw, images), results, (7.5, 1.6)), indent=None)
+    figure = partial(sheet_of, partial(draw, images), results, (7.5, 1.6), "Verine (2024), Fig. 4.12")
+    save(options.out, stem, results, figure=figure, indent=None)
 
 
 if __name__ == "__main__":
