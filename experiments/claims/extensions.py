@@ -431,8 +431,8 @@ def gan_dials(r: Row) -> str:
 
 
 @entry(
-    "A GAN that sees how central an image is: CIFAR-10 and Fashion-MNIST, three seeds",
-    "A BigGAN trained with five bins of centrality; the tilt s chooses among them.",
+    "A GAN that sees how central an image is",
+    "A BigGAN trained with five bins of centrality; the tilt s chooses among them; three seeds.",
     "own question",
     "extensions.gan_bins",
     options="--data cifar-10 --data-dir DIR --inception FILE --work DIR --seconds 900",
@@ -460,8 +460,8 @@ def gan_bins(cifar: Row, fashion: Row) -> str:
 
 
 @entry(
-    "A GAN trained further with critics on feature maps: CIFAR-10 and Fashion-MNIST, three seeds",
-    "One plain GAN per seed, trained further without (`further`) and with critics on maps of EfficientNet-Lite0 (`features`).",
+    "A GAN trained further with critics on feature maps",
+    "One plain GAN for each of three seeds, trained further without (`further`) and with critics on maps of EfficientNet-Lite0 (`features`).",
     "own question",
     "extensions.gan_features",
     options="--data cifar-10 --data-dir DIR --inception FILE --work DIR --seconds 360",

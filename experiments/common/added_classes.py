@@ -25,6 +25,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 AXES, STRENGTHS = 128, (0.1, 1.0)
 HIGH = 10.0  # slope at which precision is α(λ) and recall β(1/λ)
+READ = ("precision", "recall", "precision, least slope", "recall, least slope", "overlap")  # off a curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +65,11 @@ def first(labels: np.ndarray, classes: int, n: int, rows: np.ndarray) -> np.ndar
     return np.concatenate(found)
 
 
-def read(spectrum: RatioSpectrum) -> Row:
-    """What is compared: precision and recall at a high slope, α(1), and the curve."""
+def read(spectrum: RatioSpectrum, least: float) -> Row:
+    """What is compared: precision and recall at a high slope and at the slope `least`, α(1), and the curve."""
     curve = spectrum.curve(30)
-    return {
-        "precision": spectrum.alpha(HIGH),
-        "recall": spectrum.beta(1 / HIGH),
-        "overlap": spectrum.alpha(1.0),
-        "curve": [curve.beta, curve.alpha],
-    }
+    pairs = [value for lam in (HIGH, least) for value in (spectrum.alpha(lam), spectrum.beta(1 / lam))]
+    return {**dict(zip(READ, (*pairs, spectrum.alpha(1.0)), strict=True)), "curve": [curve.beta, curve.alpha]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +94,19 @@ def setting(of: Labelled, posterior: Array, real: int, fake: int, n: int, seed: 
 
 
 def curves(of: Setting, seed: int, metrics: tuple[str, ...]) -> Row:
-    """All curves of a setting, FID and IS."""
+    """All curves of a setting, FID and IS.
+
+    The slope `real`, the number of classes of P, is the least at which disjoint classes give the known share even if
+    Q has one class: α(λ) = min(1, λ/real).
+    """
     found = assess(real=of.real, fake=of.fake, metrics=(*metrics, "fid"), seed=seed)
     real, fake = of.classes
+    spectra = {"exact": of.exact} | {name: found.spectra[name] for name in metrics}
     row = {
         "classes": fake,
         "truth": {"precision": min(1.0, real / fake), "recall": min(1.0, fake / real)},
         "fid": found.scores["fid"].value,
-        "curves": {"exact": read(of.exact)} | {name: read(found.spectra[name]) for name in metrics},
+        "curves": {name: read(one, real) for name, one in spectra.items()},
     }
     if of.probabilities is not None:
         row["is"] = inception_score(of.probabilities).value
@@ -116,9 +118,9 @@ def errors(rows: list[Row], name: str, truth: str = "") -> dict[str, float]:
 
     `overlap` is compared with the share in common, min(i, r)/max(i, r), which is α(1) of disjoint classes.
     """
-    found: dict[str, list[float]] = {"precision": [], "recall": [], "overlap": []}
+    found: dict[str, list[float]] = {key: [] for key in READ}
     for row in rows:
-        known = row["truth"] | {"overlap": min(row["truth"].values())}
+        known = {key: row["truth"].get(key.partition(",")[0], min(row["truth"].values())) for key in READ}
         expected = row["curves"][truth] if truth else known
         for key, values in found.items():
             values.append(abs(row["curves"][name][key] - expected[key]))

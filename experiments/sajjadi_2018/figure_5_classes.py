@@ -13,7 +13,8 @@ that `assess` takes by itself. A seed decides networks, halves and samples.
 seed decides samples only. Classes are then predicted by the logistic regression that gives the exact curve.
 
 The curves: `exact` (from class labels, see `common.added_classes`), clusters as published (PRD), Simon's ensemble, and
-`auto`; the Inception Score with the class probabilities of the small network, and FID.
+`auto`, each read at slope 10 and at slope 5, the least at which disjoint classes give these shares; the Inception Score
+with the class probabilities of the small network, and FID.
 """
 
 from __future__ import annotations

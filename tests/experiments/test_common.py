@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from experiments.common import eight_gaussians
+from experiments.common.added_classes import errors, read
 from experiments.common.networks import SMALL_GAN, small_gan
 from experiments.common.parallel import each
 from experiments.common.residual_classifier import augmented
@@ -20,6 +21,7 @@ from experiments.common.saving import save
 from experiments.common.stages import STAGES, work_through
 from experiments.common.summaries import spread
 from experiments.common.truncation import hard, soft, truncated
+from precall import RatioSpectrum
 from precall.tune import FGAN, Trainer, load_data
 from precall.tune.models.layers import SpectralLinear
 
@@ -96,6 +98,20 @@ def test_a_stage_that_waits_says_for_what(tmp_path, capsys, monkeypatch):
 def test_stages_that_wait_for_nobody_stop(tmp_path):
     with pytest.raises(RuntimeError, match="1 outputs are missing that no stage makes, such as out"):
         work_through([Waiting(tmp_path)], lambda: ([], False), names=STAGES)
+
+
+def classes_in_common(fake, least):
+    """What is read where P has the first five of ten disjoint classes, and Q the first `fake`."""
+    p, q = (np.where(np.arange(10) < classes, 1 / classes, 0.0) for classes in (5, fake))
+    return read(RatioSpectrum.from_masses(p=p, q=q), least)
+
+
+def test_disjoint_classes_give_their_share_from_the_least_slope_on():
+    for fake in range(1, 11):
+        truth = {"precision": min(1, 5 / fake), "recall": min(1, fake / 5)}
+        rows = [{"truth": truth, "curves": {"exact": classes_in_common(fake, 5)}}]
+        assert max(errors(rows, "exact").values()) < 1e-12
+    assert classes_in_common(1, 4)["precision, least slope"] == pytest.approx(0.8)
 
 
 def test_the_log_determinant_of_many_coordinates_is_unbiased():
