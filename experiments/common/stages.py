@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -164,6 +165,8 @@ def staged_parser(doc: str | None, *, data: Collection[str], default: str) -> ar
 
 def run_staged(run: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> None:
     """Run such an experiment, in a temporary folder if `--work` names none."""
+    if 0 < len(options.stages) < len(STAGES) and options.work is None:
+        sys.exit("--stages needs --work DIR, where other processes put what these stages wait for")
     if options.smoke:
         options.device, options.inception = "cpu", None
     elif options.device != "cpu":

@@ -21,6 +21,7 @@ from experiments.common.saving import save
 from experiments.common.stages import STAGES, work_through
 from experiments.common.summaries import spread
 from experiments.common.truncation import hard, soft, truncated
+from experiments.extensions import gan_features
 from precall import RatioSpectrum
 from precall.tune import FGAN, Trainer, load_data
 from precall.tune.models.layers import SpectralLinear
@@ -98,6 +99,11 @@ def test_a_stage_that_waits_says_for_what(tmp_path, capsys, monkeypatch):
 def test_stages_that_wait_for_nobody_stop(tmp_path):
     with pytest.raises(RuntimeError, match="1 outputs are missing that no stage makes, such as out"):
         work_through([Waiting(tmp_path)], lambda: ([], False), names=STAGES)
+
+
+def test_stages_that_would_wait_in_a_folder_of_their_own_are_refused():
+    with pytest.raises(SystemExit, match="--stages needs --work DIR"):
+        gan_features.main(["--smoke", "--stages", "train"])
 
 
 def classes_in_common(fake, least):
