@@ -178,7 +178,7 @@ def classes(mnist: Row, fashion: Row, cifar: Row) -> str:
     "the same on Fashion-MNIST, in features of a residual network",
     "in part",
     "sajjadi_2018.figure_5_classes",
-    why="at slope 10 auto and the exact curve both miss the share by more than .03: the classes overlap",
+    why="at slope 10 auto and the exact curve miss the share by more than .03: the classes overlap",
     options="--data fashion-mnist --features residual --data-dir DIR --device cuda --jobs 3",
     files=("figure_5_classes-fashion-mnist-residual",),
     run="H200 and 3 cores, 4 min",
