@@ -130,6 +130,7 @@ def test_equal_rows_are_found_among_round_numbers(dtype):
     rng = np.random.default_rng(0)
     tables = [np.eye(5)[rng.integers(5, size=(600, 4))].reshape(600, -1), rng.choice([-1.0, 1.0], (600, 9))]
     tables += [2.0 ** rng.integers(-8, 8, size=(600, 2)), rng.poisson(3, size=(600, 2)), np.zeros((60, 3))]
+    tables += [np.pad(rng.poisson(3, size=(60, 1)), ((0, 0), (1, 38)))]  # most columns are equal
     for table in tables:
         x, first = table.astype(dtype), {}
         expected = [first.setdefault((row + 0.0).tobytes(), i) for i, row in enumerate(x)]

@@ -31,6 +31,7 @@ RARE = 0.05  # share of rows up to which a value of a column with two values is 
 SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 SKETCH = 32  # number of dimensions in which neighbours are searched
 SCALE_ROWS = 500  # rows from which the scale of each column is computed
+COMPARED = 8  # columns that are compared before whole rows are
 BLOCK = 512  # rows whose distances are in memory at the same time
 MIXING = -0x61C8864680B583EB  # 2^64 divided by the golden ratio, as a signed number
 TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
@@ -39,8 +40,13 @@ TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance t
 def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
     if isinstance(x, np.ndarray):  # without torch, which takes a second to import
-        known: dict[bytes, int] = {}
-        return np.array([known.setdefault(key, i) for i, key in enumerate(row_keys(x))], dtype=np.int64)
+        # equal rows share a number that a few of their values make; hardly any other rows do
+        some = np.ascontiguousarray(x[:, :: max(1, x.shape[1] // COMPARED)] + 0.0)  # −0 becomes 0
+        factors = np.random.default_rng(0).integers(-(2**63), 2**63, some.shape[1])
+        _, group, count = np.unique(some.view(f"i{some.itemsize}") @ factors, return_inverse=True, return_counts=True)
+        alike, found, known = np.flatnonzero(count[group] > 1), np.arange(len(x)), dict[bytes, int]()
+        found[alike] = [known.setdefault(key, i) for i, key in zip(alike.tolist(), row_keys(x[alike]), strict=True)]
+        return found
     rows, places = x, torch.arange(len(x), device=x.device)
     for seed in range(9):
         _, group = torch.unique(_numbers(rows, seed), return_inverse=True)

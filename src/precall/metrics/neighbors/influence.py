@@ -167,9 +167,10 @@ def points_of_balls(margins: BallTotals, required: int) -> Spread:
     lost = np.append(np.bincount(exactly.ravel(), minlength=len(points)), 0)
     times = np.append(np.ones(len(points), dtype=np.int64), margins.points - len(points))
     # Δ_ij is 1 for two of exactly `required` points, and −1 for two of `required` + 1.
-    pairs = [(*_pairs(rows), sign) for rows, sign in ((exactly, 1.0), (one_more, -1.0))]
-    left, right = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
-    weight = np.concatenate([np.full(len(pair[0]), pair[2]) for pair in pairs])
+    lists: tuple[Counts, Counts] = exactly, one_more
+    both = [rows[:, np.array(np.triu_indices(rows.shape[1], 1))] for rows in lists]
+    left, right = np.concatenate([pairs.swapaxes(0, 1).reshape(2, -1) for pairs in both], axis=1)
+    weight = np.repeat([1.0, -1.0], [pairs[:, 0].size for pairs in both])
     joint = _sum_of_squares(left, right, weight, len(points)) - len(weight)
     return jackknife(-lost / n, times=times, noise=float(lost.sum()) / n**2, joint=joint / n**2)
 
@@ -318,12 +319,6 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
         xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3)
     )
     return _sum_of_squares(left, right, weight, n)
-
-
-def _pairs(rows: Counts) -> tuple[Counts, Counts]:
-    """All pairs within each row, row by row."""
-    i, j = np.triu_indices(rows.shape[1], 1)
-    return rows[:, i].ravel(), rows[:, j].ravel()
 
 
 def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
