@@ -38,12 +38,14 @@ class Trees:
 
     def log_ratio(self, rows: Seen) -> Tensor:
         x = torch.cat([rows.narrow.double(), rows.columns(self.columns).T.double()], dim=1)
-        tree = torch.arange(len(self.feature), device=x.device)
-        node = torch.zeros(len(x), len(tree), dtype=torch.long, device=x.device)
+        roots = torch.arange(0, self.feature.numel(), self.feature.shape[1], device=x.device)
+        children = (torch.stack([self.right, self.left], dim=2) + roots[:, None, None]).flatten()
+        feature, threshold, value = (one.flatten() for one in (self.feature, self.threshold, self.value))
+        node = roots.repeat(len(x))  # of all rows and trees, numbered through
         for _ in range(int(self.depth)):
-            goes_left = x.gather(1, self.feature[tree, node]) <= self.threshold[tree, node]
-            node = torch.where(goes_left, self.left[tree, node], self.right[tree, node])
-        return self.value[tree, node].sum(dim=1) + self.offset
+            compared = x.gather(1, feature.index_select(0, node).view(-1, len(roots))).flatten()
+            node = children.index_select(0, 2 * node + (compared <= threshold.index_select(0, node)))
+        return value.index_select(0, node).view(-1, len(roots)).sum(dim=1) + self.offset
 
 
 def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
