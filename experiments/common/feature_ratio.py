@@ -18,6 +18,7 @@ Features = npt.NDArray[np.float32]
 FOLDS = 5
 PEAK = 1e-3  # learning rate
 HIDDEN = (512, 128)  # widths of a perceptron
+LEAST = 20  # steps of a network
 HALF = 512  # real features per batch, and as many fake ones, if there are so many
 
 
@@ -31,7 +32,7 @@ def perceptron(d: int) -> nn.Module:
 def fitted(net: nn.Module, real: Tensor, fake: Tensor, *, epochs: int) -> nn.Module:
     """Minimise the logistic loss on batches with as many real as fake features, in CUDA graphs on a GPU."""
     half = min(HALF, len(real), len(fake))
-    steps = max(20, epochs * max(len(real), len(fake)) // half)
+    steps = max(LEAST, epochs * max(len(real), len(fake)) // half)
     net.to(real.device).train()
     rate, fast = torch.zeros((), device=real.device), real.is_cuda
     adam = torch.optim.AdamW(net.parameters(), rate, weight_decay=0.1, fused=fast or None, capturable=fast)

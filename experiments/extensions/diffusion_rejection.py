@@ -52,7 +52,7 @@ WAYS: dict[str, tuple[int, tuple[int, ...]]] = {
     "inside 18, once": (18, (13,)),
 }
 PROTOCOL: Row = {"steps": 400, "ratio_steps": 3000, "n": 4000, "calls": (36, 72, 144)}
-SMOKE: Row = {"steps": 80, "ratio_steps": 150, "n": 200, "calls": (48,)}
+SMOKE: Row = {"steps": 40, "ratio_steps": 60, "n": 200, "calls": (48,)}
 
 
 def rng_of(seed: int) -> torch.Generator:

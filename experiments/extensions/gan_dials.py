@@ -130,7 +130,7 @@ class GanSize:
 
 
 SIZES = {"fashion-mnist": GanSize(16), "cifar-10": GanSize(32, steps=8000, tune_steps=1200)}
-SMOKE = GanSize(2, 16, 300, 6, 2, 2e-4, 50, 300, 1)
+SMOKE = GanSize(2, 16, 300, 3, 2, 2e-4, 50, 300, 1)
 
 
 @dataclass(frozen=True)

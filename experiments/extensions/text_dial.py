@@ -131,7 +131,7 @@ class Size:
     epochs: int = 6
 
 
-SMOKE = Size(110, 8, 12, 3, 1, 4, 16, 4, 50, 170, 200, 1)
+SMOKE = Size(110, 8, 12, 3, 1, 4, 48, 4, 50, 170, 200, 1)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def small_pictures(monkeypatch):
 
 @pytest.fixture
 def small_steps(monkeypatch):
-    """Two folds and narrow networks for the classifiers of a density ratio, few draws for the statistics of a GAN.
+    """Two folds and small networks of few steps for a density ratio, few draws for the statistics of a GAN.
 
     These took most of the time of the runs that need them.
     """
@@ -37,5 +37,6 @@ def small_steps(monkeypatch):
 
     monkeypatch.setattr(feature_ratio, "FOLDS", 2)
     monkeypatch.setattr(feature_ratio, "HIDDEN", (16, 8))
+    monkeypatch.setattr(feature_ratio, "LEAST", 6)
     for name, few in {"batches": 2, "batch": 60}.items():
         monkeypatch.setitem(gan.standing.__wrapped__.__kwdefaults__, name, few)

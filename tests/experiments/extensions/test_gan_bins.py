@@ -36,13 +36,13 @@ def test_smoke(run, tmp_path):
     printed = run("extensions.gan_bins", *words)
     found = json.loads((tmp_path / "gan_bins.json").read_text())
     rows = found["rows"]
-    assert found["steps"] == {"base": {"3": 6}, "bins": {"3": 6}}
+    assert found["steps"] == {"base": {"3": 3}, "bins": {"3": 3}}
     assert (tmp_path / "gan_bins.png").stat().st_size > 1000
     assert [(row["seed"], row["setting"]) for row in rows] == [(3, name) for name in PLAN]
     assert all(0 <= row["recall"] <= 1 for row in rows)
-    assert "base of seed 3: 6 steps" in printed
-    assert "bins of seed 3: 6 steps" in printed
-    assert "6 steps" not in run("extensions.gan_bins", *words)  # nothing is trained twice
+    assert "base of seed 3: 3 steps" in printed
+    assert "bins of seed 3: 3 steps" in printed
+    assert "3 steps" not in run("extensions.gan_bins", *words)  # nothing is trained twice
     with np.load(tmp_path / "work" / "seed-3" / "draws bins.npz") as pool:
         assert np.bincount(pool["bins"]).tolist() == [10, 10, 10, 10, 105]  # what the two settings need
     with np.load(tmp_path / "work" / "seed-3" / "draws bins,psi=0.8.npz") as pool:

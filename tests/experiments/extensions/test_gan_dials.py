@@ -26,8 +26,8 @@ def test_smoke(run, tmp_path):
     assert (tmp_path / "gan_dials.png").stat().st_size > 1000
     trained = sorted(path.stem for path in (tmp_path / "work" / "seed-3").glob("*.pt"))
     assert trained == ["base", "missed-0.1", "weight--1"]
-    assert "base of seed 3: 6 steps" in printed
-    assert "6 steps" not in run("extensions.gan_dials", *words)  # nothing is trained twice
+    assert "base of seed 3: 3 steps" in printed
+    assert "3 steps" not in run("extensions.gan_dials", *words)  # nothing is trained twice
 
 
 def test_a_setting_is_read_from_its_name():

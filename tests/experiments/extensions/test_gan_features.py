@@ -37,7 +37,7 @@ def test_smoke(run, tmp_path):
     rows = json.loads((tmp_path / "gan_features.json").read_text())["rows"]
     assert [(row["seed"], row["setting"]) for row in rows] == [(3, name) for name in PLAN]
     assert (tmp_path / "gan_features.png").stat().st_size > 1000
-    assert [f"{name} of seed 3: {n} steps" in printed for name, n in (("base", 6), ("bins", 2))] == [True] * 2
+    assert [f"{name} of seed 3: {n} steps" in printed for name, n in (("base", 3), ("bins", 2))] == [True] * 2
     assert "steps" not in run("extensions.gan_features", *words)  # nothing is trained twice
     with np.load(tmp_path / "work" / "seed-3" / "draws base.npz") as pool:
         kept = np.load(tmp_path / "work" / "seed-3" / "features" / "base.npy")
