@@ -13,7 +13,7 @@ per pair, size and score.
 Parts, with about the CPU seconds that the default numbers of replicates take (200 for intervals, 300 for alarms):
 
 - quick (4,000): intervals of clusters, k-NN scores, copies, FID, KID, MAUVE and the two-sample accuracy;
-- auto (7,000 for n = 200, then 10,000 for n = 1,000): intervals of auto;
+- auto (2,400 for n = 200, then more for n = 1,000): intervals of auto;
 - alarms (9,000): verdicts under P = Q with each curve estimator but auto, with its two-sample test;
 - auto_alarms (6,000): the same with auto and with copies;
 - power (300): whether the verdict with auto says that a mode is dropped, ten seeds for each case.
@@ -252,12 +252,13 @@ def suffixes(name: str) -> list[str]:
 
 
 def verdicts(part: str, rows: Sequence[Row]) -> Row:
-    """How many verdicts raise an alarm or, for power, name the dropped mode; and the binomial p-value of the alarms."""
+    """How many verdicts raise an alarm, with a binomial p-value; for power, how many name the mode or differ at all."""
     from scipy.stats import binomtest
 
     said = [row["verdict"] for row in rows]
     if part == "power":
-        return {"replicates": len(said), "named": sum("drops modes" in one.lower() for one in said)}
+        named = sum("drops modes" in one.lower() for one in said)
+        return {"replicates": len(said), "named": named, "differing": sum(not one.startswith(SILENT) for one in said)}
     alarms = sum(not one.startswith(SILENT) for one in said)
     close = sum(one.startswith("Close") for one in said)
     p_value = float(f"{binomtest(alarms, len(said), 0.05, alternative='greater').pvalue:.3g}")
@@ -275,8 +276,7 @@ def markdown(found: Sequence[Row]) -> str:
     parts = [interval_lines(intervals), fault_lines(intervals)] if intervals else []
     parts += [alarm_lines(alarms)] if alarms else []
     if power:
-        named = [line(row["pair"], f"{row['n']:,}", f"{row['named']} of {row['replicates']}") for row in power]
-        parts.append([*head("missing mode", "n", "verdict names it"), *named])
+        parts.append(power_lines(power))
     return "\n\n".join("\n".join(lines) for lines in parts)
 
 
@@ -299,7 +299,9 @@ def interval_cells(rows: Sequence[Row]) -> tuple[str, ...]:
     coverage = [100 * row["coverage"] for row in rows]
     widths = [row["relative_width"] for row in rows if row["relative_width"] is not None] or [math.nan]
     judged = sum(row["replicates"] >= ENOUGH and not row["given"] for row in rows)
-    outside = f"{sum(bool(fault(row)) for row in rows)} of {judged}" if judged else "not judged"
+    runs = max(row["replicates"] for row in rows)
+    unjudged = f"not judged, {runs} runs" if runs < ENOUGH else "not judged"
+    outside = f"{sum(bool(fault(row)) for row in rows)} of {judged}" if judged else unjudged
     return f"{min(coverage):.3g}–{max(coverage):.3g} ({np.mean(coverage):.3g})", f"{np.median(widths):.2f}", outside
 
 
@@ -338,6 +340,15 @@ def alarm_cell(row: Row) -> str:
     """The share of alarms; bold if it is significantly above 5 % (binomial test at 1 %)."""
     text = f"{100 * row['alarms'] / row['replicates']:.1f} %"
     return f"**{text}**" if row["p_value"] < 0.01 else text
+
+
+def power_lines(rows: Sequence[Row]) -> list[str]:
+    """One line per missing mode and size: how many verdicts name it, and how many report a difference at all."""
+    lines = head("missing mode", "n", "verdict names it", "reports a difference")
+    for row in rows:
+        shares = (f"{row[one]} of {row['replicates']}" for one in ("named", "differing"))
+        lines.append(line(row["pair"], f"{row['n']:,}", *shares))
+    return lines
 
 
 def fault(row: Row) -> str:

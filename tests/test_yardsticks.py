@@ -277,7 +277,7 @@ def test_few_replicates_are_not_judged():
     about = {"part": "quick", "score": "tv", "pair": "scale", "n": 200, "given": False}
     assert few["coverage"] == 0
     assert coverage.fault({**about, **few}) == ""
-    assert "not judged" in coverage.markdown([{**about, **few}])
+    assert "| not judged, 50 runs |" in coverage.markdown([{**about, **few}])
     assert coverage.fault({**about, **few, "replicates": 100}) == "covers too rarely"
 
 
@@ -297,9 +297,14 @@ def test_alarms_and_power_are_counted():
     assert "| linear, knn | **20.0 %** |" in coverage.markdown(alike)
     assert "| mlp | 5.0 % |" in coverage.markdown(alike)
     power = {**row, "part": "power", "pair": "6 % dropped, d=2"}
-    said = ["Drops modes: about 6 %", "Both drops modes (about 6 %) and invents", "Close to the data."]
+    said = [
+        "Drops modes: about 6 %",
+        "Both drops modes (about 6 %) and invents",
+        "Close to the data.",
+        "Cannot tell: …",
+    ]
     (found,) = coverage.summaries([{**power, "seed": i, "verdict": one} for i, one in enumerate(said)])
-    assert found["named"] == 2
+    assert "| 6 % dropped, d=2 | 60 | 2 of 4 | 3 of 4 |" in coverage.markdown([found])
     assert coverage.summaries([found]) == [found]
 
 
