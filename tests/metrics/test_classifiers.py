@@ -578,14 +578,18 @@ def test_unknown_estimators_are_refused():
 
 
 def test_the_curve_of_a_million_scores_is_exact_and_quick():
-    """Issue figure: under 2 s; the test allows for a busy machine."""
+    """It takes the time of some sorts, on any machine; .3 s on an ordinary one."""
     import time
 
     rng = np.random.default_rng(0)
     real, fake = rng.normal(1, 1, 500_000), rng.normal(0, 1, 500_000)
+    RatioSpectrum.from_scores(real=real[:10], fake=fake[:10])  # imports
     start = time.process_time()
     spectrum = RatioSpectrum.from_scores(real=real, fake=fake)
-    assert time.process_time() - start < 4
+    middle = time.process_time()
+    for _ in range(3):
+        np.sort(np.concatenate([real, fake]))
+    assert middle - start < 20 * (time.process_time() - middle)
     assert spectrum.alpha(1.0) == pytest.approx(toys.gaussian_shift(distance=1.0).alpha(1.0), abs=3e-3)
 
 
