@@ -34,14 +34,16 @@ def halves(options: Namespace, seed: int) -> Labelled:
     cut, device = len(order) // 2, torch.device(options.device)
     scaled = images.float().div(255).to(device)
     half = scaled[:cut], torch.from_numpy(labels[:cut]).to(device)
-    fit, epochs = (residual_classifier.trained, 40) if "residual" in options.features else (trained, 8)
+    residual = "residual" in options.features
+    fit, epochs = (residual_classifier.trained, 120) if residual else (trained, 8)
+    seen = residual_classifier.mirrored if residual else lambda of, net, x: of(net, x)
     nets = [
         fit(*half, 2 if options.smoke else epochs, seed + 100 * i) for i in range(NETWORKS.get(options.features, 1))
     ]
     rest = scaled[cut:]
-    own = np.concatenate([features(net, rest) for net in nets], 1) if options.features in NETWORKS else None
+    own = np.concatenate([seen(features, net, rest) for net in nets], 1) if options.features in NETWORKS else None
     x = encoded(images[cut:].numpy(), options.device) if own is None else own
-    return Labelled(x, labels[cut:], np.mean([probabilities(net, rest) for net in nets], axis=0))
+    return Labelled(x, labels[cut:], np.mean([seen(probabilities, net, rest) for net in nets], axis=0))
 
 
 def encoded(images: np.ndarray, device: str) -> Array:

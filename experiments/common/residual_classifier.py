@@ -1,11 +1,15 @@
-"""A stronger classifier than `common.classes`: a residual network, trained with shifted and mirrored images."""
+"""A stronger classifier than `common.classes`: a residual network, trained with changed and mixed images."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-SHIFT = 2  # pixels, in each direction
+SHIFT, HOLE = 2, 4  # pixels, in each direction
+MIXED = 0.2  # of the Beta distribution of weights with which two images are mixed
 
 
 class Block(nn.Module):
@@ -34,19 +38,28 @@ def network(channels: int, ch: int) -> nn.Sequential:
 
 
 def augmented(x: Tensor, rng: torch.Generator) -> Tensor:
-    """Each image shifted by up to `SHIFT` pixels and mirrored with probability ½."""
+    """Each image shifted by up to `SHIFT` pixels, mirrored with probability ½, and with a square set to 0."""
     n, _, side, _ = x.shape
     corner = torch.randint(0, 2 * SHIFT + 1, (2, n, 1), generator=rng, device=x.device)
     mirror = torch.rand(n, 1, generator=rng, device=x.device) < 0.5
     along = torch.arange(side, device=x.device)
     rows, columns = corner[0] + along, corner[1] + torch.where(mirror, along.flip(0), along)
     padded, which = nn.functional.pad(x, [SHIFT] * 4), torch.arange(n, device=x.device)[:, None, None]
-    return padded[which, :, rows[:, :, None], columns[:, None]].permute(0, 3, 1, 2)
+    moved = padded[which, :, rows[:, :, None], columns[:, None]].permute(0, 3, 1, 2)
+    centre = torch.randint(0, side, (2, n, 1), generator=rng, device=x.device)
+    near = (along - centre).abs() < HOLE
+    return moved.masked_fill((near[0, :, :, None] & near[1, :, None])[:, None], 0.0)
 
 
-def trained(x: Tensor, y: Tensor, epochs: int, seed: int, ch: int = 64, size: int = 512) -> nn.Sequential:
-    """The network after `epochs` with SGD, one cycle of the learning rate."""
+def mirrored(of: Callable[[nn.Module, Tensor], np.ndarray], net: nn.Module, x: Tensor) -> np.ndarray:
+    """The mean of what `of` finds for each image and for its mirror image."""
+    return (of(net, x) + of(net, x.flip(3))) / 2
+
+
+def trained(x: Tensor, y: Tensor, epochs: int, seed: int, ch: int = 96, size: int = 512) -> nn.Sequential:
+    """The network after `epochs` with SGD, one cycle of the learning rate; pairs of images are mixed."""
     torch.manual_seed(seed)
+    weights = np.random.default_rng(seed)
     rng = torch.Generator(x.device).manual_seed(seed)
     net = network(x.shape[1], ch).to(x.device)
     net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -55,8 +68,11 @@ def trained(x: Tensor, y: Tensor, epochs: int, seed: int, ch: int = 64, size: in
     rate = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.2, total_steps=steps)
     for _ in range(epochs):
         for batch in torch.split(torch.randperm(len(x), device=x.device, generator=rng), size):
+            part, images, others = float(weights.beta(MIXED, MIXED)), augmented(x[batch], rng), batch.roll(1)
             with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
-                loss = nn.functional.cross_entropy(net(augmented(x[batch], rng)), y[batch])
+                found = net(part * images + (1 - part) * images.roll(1, 0))
+                one, other = (nn.functional.cross_entropy(found, y[which]) for which in (batch, others))
+                loss = part * one + (1 - part) * other
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()

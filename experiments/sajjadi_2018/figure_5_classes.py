@@ -5,8 +5,8 @@
 
 P has the first five classes and Q the first i, for i = 1 to 10, so precision is min(1, 5/i) and recall min(1, i/5) if
 classes are disjoint. Both are drawn from a half of the data; the other half trains a small network, whose penultimate
-layer gives the features (`network`). `residual` takes them from a larger network, trained with shifted and mirrored
-images (`common.residual_classifier`), and `residuals` from three such networks side by side. `default` are the features
+layer gives the features (`network`). `residual` takes them from a larger network, trained with changed and mixed images
+(`common.residual_classifier`), and `residuals` from three such networks side by side. `default` are the features
 that `assess` takes by itself. A seed decides networks, halves and samples.
 
 `inception` are features of a given TorchScript network, each image encoded once (convolutions on CUDA in TF32), and a

@@ -15,7 +15,7 @@ from experiments.common import eight_gaussians
 from experiments.common.added_classes import errors, read
 from experiments.common.networks import SMALL_GAN, small_gan
 from experiments.common.parallel import each
-from experiments.common.residual_classifier import augmented
+from experiments.common.residual_classifier import HOLE, augmented, mirrored
 from experiments.common.residual_flow_training import GOES_ON, log_det
 from experiments.common.saving import save
 from experiments.common.stages import STAGES, work_through
@@ -137,3 +137,17 @@ def test_images_are_shifted_and_mirrored_only():
     assert seen == {
         (row, column) for row in range(2, 7) for column in range(1, 8)
     }  # columns 3 ± 2 and, mirrored, 5 ± 2
+
+
+def test_a_square_of_each_image_is_empty():
+    x = augmented(torch.ones(50, 1, 28, 28), torch.Generator().manual_seed(0))[:, 0, 2:-2, 2:-2]
+    empty = (x == 0).flatten(1).sum(1)
+    assert (empty <= (2 * HOLE - 1) ** 2).all()
+    assert (empty > 0).float().mean() > 0.9
+    rows, columns = (x == 0).any(2).sum(1), (x == 0).any(1).sum(1)
+    assert torch.equal(rows * columns, empty)
+
+
+def test_features_are_those_of_an_image_and_its_mirror_image():
+    x = torch.tensor([[[[1.0, 2.0, 6.0]]]])
+    assert mirrored(lambda _, images: images[:, 0, 0, :2].numpy(), nn.Identity(), x).tolist() == [[3.5, 2.0]]
