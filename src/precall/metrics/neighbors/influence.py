@@ -272,23 +272,37 @@ class BallValues:
 
     def _medians_without(self, leaving: Counts) -> Array:
         """The median of the values without each of some owners."""
-        grown, lists = self.values * self.growth[self.owner], self.margins.neighbors[:, : self.margins.k]
-        leaves = np.zeros(len(lists), dtype=bool)
-        leaves[leaving] = True
-        near = np.flatnonzero(leaves[lists].any(axis=1))  # the balls that grow without some of these owners
-        numbers, found = lists[near], []
-        for one in leaving:
-            # few values change: they are taken out of the ordered ones and put back where they belong
+        m, lists = len(self.values), self.margins.neighbors[:, : self.margins.k]
+        number = np.full(len(lists), -1)
+        number[leaving] = np.arange(len(leaving))
+        leaves = number[lists]
+        ball, place = np.nonzero(leaves >= 0)  # the balls that grow without one of these owners, and which one
+        which, near = leaves[ball, place], number >= 0
+        near[ball] = True
+        points = np.flatnonzero(near[self.owner])
+        owner, old, other = self.owner[points], self.values[points], self.others[points]
+        grown, found = old * self.growth[owner], []
+        for i, one in enumerate(leaving):
             changed = np.zeros(len(lists), dtype=bool)
-            changed[near[(numbers == one).any(axis=1)]] = changed[one] = True
-            moved = np.flatnonzero(changed[self.owner])
-            values = np.sort(np.where(self.owner[moved] == one, self.others[moved], grown[moved]))
-            gone = np.sort(self.values[moved])  # of equal values, the first ones leave
-            place = np.searchsorted(self.ordered, gone) + np.arange(len(gone)) - np.searchsorted(gone, gone)
-            rest = np.delete(self.ordered, place)
-            after = np.insert(rest, np.searchsorted(rest, values), values)
-            found.append(after[[(len(after) - 1) // 2, len(after) // 2]].mean())
+            changed[ball[which == i]] = changed[one] = True
+            moved = np.flatnonzero(changed[owner])
+            values = np.where(owner[moved] == one, other[moved], grown[moved])
+            found.append(self._median_after(np.sort(old[moved]), values, ((m - 1) // 2, m // 2)))
         return np.array(found)
+
+    def _median_after(self, gone: Array, values: Array, ranks: tuple[int, int]) -> float:
+        """The mean of the values at two ranks once some in order are gone and as many others have come.
+
+        Ranks move by at most their number, so that only values near these ranks count.
+        """
+        first, last = max(0, ranks[0] - len(gone)), ranks[1] + len(gone) + 1
+        # of equal values, the first ones leave
+        place = np.searchsorted(self.ordered, gone) + np.arange(len(gone)) - np.searchsorted(gone, gone)
+        here = place[(place >= first) & (place < last)]
+        kept = np.concatenate([np.delete(self.ordered[first:last], here - first), values])
+        before = first - int((place < first).sum())  # that many values below them stay
+        at = [rank - before for rank in ranks]
+        return float(np.partition(kept, at)[at].mean())
 
 
 def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
@@ -301,16 +315,17 @@ def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
 def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Counts) -> float:
     """Σ_{i<j} Δ_ij² for a sum over the balls that changes by `gained` from k to k + 1 neighbours, then by `later`."""
     k, n = margins.k, len(margins.neighbors)
-    changed = np.flatnonzero((gained != 0) | (later != 0))
-    if k > PAIRED_NEIGHBORS or margins.neighbors.shape[1] <= k or not len(changed):
+    if k > PAIRED_NEIGHBORS or margins.neighbors.shape[1] <= k:
         return 0.0
-    given: Any = changed, margins.neighbors[changed, : k + 1], gained[changed], later[changed]
+    given: Any = margins.neighbors, gained, later
     xp: Any = np
     if margins.device != "cpu":
         import torch
 
         xp, given = torch, [torch.as_tensor(one, device=margins.device) for one in given]
-    centre, lists, gained, later = given
+    lists, gained, later = given
+    (centre,) = xp.where((gained != 0) | (later != 0))
+    lists, gained, later = lists[centre, : k + 1], gained[centre], later[centre]
     own, (i, j) = lists[:, :k], np.triu_indices(k, 1)
     # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
     parts = [(own[:, i], own[:, j], later - gained), (own, lists[:, k:], later), (own, centre[:, None], -gained)]

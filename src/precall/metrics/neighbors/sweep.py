@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,16 @@ class Radii:
     def radii(self) -> Array:
         """rad_k(X_i), the distance to the k-th nearest other sample, shape (n, len(k))."""
         return np.sqrt(self.squared_radii)
+
+    @property
+    def columns(self) -> list[int]:
+        """Where each k is among the levels of the margins."""
+        return [margin_levels(self.k).index(level) for level in self.k]
+
+    @cached_property
+    def medians(self) -> Array:
+        """The median radius of each level of the margins."""
+        return np.asarray(np.median(np.sqrt(self.squared_margins.T), axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,11 +217,8 @@ def cross_balls(
 
 def clipped(balls: R) -> R:
     """The balls with radii of at most their median, so that outliers have no large balls (Salvy et al., 2026)."""
-    radii, margins = (
-        np.minimum(squared, np.median(np.sqrt(squared), axis=0) ** 2)
-        for squared in (balls.squared_radii, balls.squared_margins)
-    )
-    return replace(balls, squared_radii=radii, squared_margins=margins)
+    margins = np.minimum(balls.squared_margins.T, balls.medians[:, None] ** 2)
+    return replace(balls, squared_radii=margins[balls.columns].T, squared_margins=margins.T)
 
 
 class _Watch:
@@ -242,13 +250,12 @@ def cross_plan(real: Radii, fake: Radii, ties: str) -> CrossPlan:
     """What all blocks of a real and a fake set have in common."""
     # A ball that has just enough points for its cover loses it without any one of them.
     kept = max(min(real.neighbors, fake.neighbors), cover_threshold(real.k[-1]) + 1)
-    medians = tuple(float(median) for median in np.median(real.radii, axis=0))
-    return CrossPlan(real.k, margin_levels(real.k), ties, kept, medians)
+    return CrossPlan(real.k, margin_levels(real.k), ties, kept, tuple(real.medians[real.columns].tolist()))
 
 
 def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neighborhoods:
     """The counts of two sets, from the readings of all their pairs."""
-    columns = [margin_levels(real.k).index(level) for level in real.k]
+    columns = real.columns
     around_real, around_fake = found.around_real, found.around_fake
     with np.errstate(divide="ignore"):
         realisms = 1 / np.sqrt([depth.values.T for depth in found.depths])

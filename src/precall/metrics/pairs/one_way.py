@@ -35,7 +35,7 @@ def count_fakes(
     """
     k, own = balls.k[0], balls.cloud
     # as many nearest fakes as the interval of recall cover needs
-    plan = CrossPlan((k,), (k, k + 1, k + 2), ties, cover_threshold(k) + 1, (float(np.median(balls.radii[:, 0])),))
+    plan = CrossPlan((k,), (k, k + 1, k + 2), ties, cover_threshold(k) + 1, (float(balls.medians[0]),))
     other = Cloud(fakes, plan.kept)
     reader = BallReader((own, balls.squared_margins), other, plan, clipped.squared_margins)
     (depth,), settle = reader.depths(), reader.tally.settle

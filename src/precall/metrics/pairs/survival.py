@@ -17,6 +17,7 @@ from precall.metrics.tiles.listing import FEW, MINIMA, Listing, spread
 TOLERANCE = 1e-9  # largest relative error of a squared distance
 TINY = 2.0**-1000
 CROWD, PART = 2, 1 << 14  # owners per group and least number of owners, in the search for points with many nearby
+CROWDED, LEAST, GRAIN = 128, 2.0**-8, 2**20  # what that takes in bits, the least factor that counts, parts of a bit
 NEIGHBORS = 128  # expected number of owners within reach of a point; a list has room for eight times as many
 
 
@@ -131,12 +132,22 @@ def _take_lists(found: tuple[Survival, Survival], left: Cloud, right: Cloud) -> 
     pairs = listing.pairs((limits[1], limits[0]), NEIGHBORS)
     if pairs is None:
         return False
+    for flags, points, one in zip(crowded, (pairs.j, pairs.i), found, strict=True):
+        flags |= crowded_by(points, pairs.high, len(flags), one.squared_reach)
+    pairs = pairs.only(~(crowded[0][pairs.j] & crowded[1][pairs.i])).ordered()
     exact = steps.settle(left, right, pairs.i, pairs.j)
     pairs = replace(pairs, low=exact, high=exact)
     turned = pairs.turned()
     found[0].take(pairs, turned, crowded[0])
     found[1].take(turned, pairs, crowded[1])
     return True
+
+
+def crowded_by(points: Tensor, high: Tensor, n: int, squared_reach: float) -> Tensor:
+    """Which of n points are crowded by the upper bounds of d² in a list: those that a part of the owners left open."""
+    bits = -(high / max(squared_reach, TINY)).clamp_(LEAST, 1.0).log2_().float()
+    total = torch.zeros(n, dtype=torch.int64, device=high.device)  # integers: the same in any order
+    return total.index_add_(0, points, (bits * GRAIN).long()) >= CROWDED * GRAIN
 
 
 def crowded_points(listing: Listing, of: int, squared_reach: float) -> Tensor:
@@ -151,8 +162,10 @@ def crowded_points(listing: Listing, of: int, squared_reach: float) -> Tensor:
     if not groups or reach < 2.0**-100:
         return torch.zeros(n, dtype=torch.bool, device=points.scale.device)
     chosen = spread(m, groups, CROWD, points.scale.device)
-    ones, found = torch.ones((1, len(chosen)), device=chosen.device), []
+    weights, found = torch.full((1, len(chosen)), 1 / reach, device=chosen.device), []
     for some in ranges(n, max(1, MINIMA // groups)):
-        least = listing.steps.minima(points, owners, ones, chosen, some=slice(*some), group=CROWD)[0]
-        found.append((least / reach).clamp_(2.0**-8, 1.0).log2_().sum(1))
-    return torch.cat(found) <= -128
+        least = listing.steps.minima(points, owners, weights, chosen, some=slice(*some), group=CROWD)[0]
+        # products of eight do not underflow; fewer than eight factors that are left over are not needed
+        factors = least[:, : groups // 8 * 8].clamp_(LEAST, 1.0)
+        found.append(factors.view(len(least), 8, -1).prod(1).log2_().sum(1))
+    return torch.cat(found) <= -CROWDED

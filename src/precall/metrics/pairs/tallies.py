@@ -174,7 +174,7 @@ def _listed_within(
         return None
     if sums is not None:
         sums.take(listing)
-    first_pairs = pairs.both_ways() if left is right else pairs
+    first_pairs = pairs.both_ways() if left is right else pairs.ordered()
     found = given_lists(nearest(steps, left, right, first_pairs, size), left, right)
     if left is right:
         return found, found
@@ -240,7 +240,7 @@ def _listed_cross(
         return None
     if sums is not None:
         sums.take(listing)
-    turned = pairs.turned()
+    pairs, turned = pairs.ordered(), pairs.turned()
     around = [reader.taken(one, steps) for reader, one in zip(readers, (pairs, turned), strict=True)]
     found = (nearest(steps, fake[0], real[0], turned, 2, column) for column in radii.T.contiguous())
     by_k = tuple(given_lists(one, fake[0], real[0]) for one in found)

@@ -77,7 +77,10 @@ class Listing:
     def pairs(
         self, limits: tuple[Tensor, Tensor], neighbors: int, ratios: Tensor | None = None, radii: Tensor | None = None
     ) -> Pairs | None:
-        """The pairs with d² ≤ limit_i or d² ≤ limit_j or d² ≤ ratio_j · radius_i², and a few more; None if too many."""
+        """The pairs with d² ≤ limit_i or d² ≤ limit_j or d² ≤ ratio_j · radius_i², and a few more; None if too many.
+
+        They are in no order.
+        """
         left, right = self.sides
         bounds = left.limit(limits[0]), right.limit(limits[1])
         factors = bounds[0][None][:0], bounds[1][None][:0]
@@ -95,7 +98,7 @@ class Listing:
 
     def _bounded(self, i: Tensor, j: Tensor, low: Tensor) -> Pairs:
         low = low.double() * self.unit
-        return Pairs(i, j, low, low + 2 * (self.sides[0].slack[i] + self.sides[1].slack[j])).ordered()
+        return Pairs(i, j, low, low + 2 * (self.sides[0].slack[i] + self.sides[1].slack[j]))
 
 
 def spread(m: int, groups: int, size: int, device: torch.device) -> Tensor:
