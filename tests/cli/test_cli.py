@@ -402,7 +402,7 @@ def test_memorization_without_a_holdout_is_refused(run, files):
 def test_quick_chooses_the_metrics(run, files):
     words = ("assess", "--real", files["real"], "--fake", f"ours={files['same']}", "--quick", "--json")
     found = json.loads(run(*words).stdout)
-    assert found["models"]["ours"]["protocol"]["metrics"] == ["auto_quick", "neighbors", "fid", "c2st"]
+    assert found["models"]["ours"]["protocol"]["metrics"] == ["auto_quick", "neighbors", "copies", "fid", "c2st"]
     refused = run(*words, "--metrics", "fid")
     assert refused.exit_code == 2
     assert "leave out --metrics or --quick" in refused.stderr.replace("\n", " ")

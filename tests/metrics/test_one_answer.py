@@ -8,6 +8,8 @@ import pytest
 from benchmarks.one_answer import (
     CASES,
     LAWS,
+    METRICS,
+    QUICK,
     Task,
     answer,
     contradictions,
@@ -18,6 +20,7 @@ from benchmarks.one_answer import (
     within_chance,
 )
 from precall import assess
+from precall.metrics.assessing.registry import DEFAULT, requested
 
 SMALL = [*islice((number for number in range(LAWS) if len(law(number)[1]) <= 130), 5)]
 
@@ -98,6 +101,11 @@ def test_who_says_less_does_not_contradict():
     close = ROW | {"kinds": ["close"], "tv": [0.05, 0.02, 0.08, 0.0]}
     small = ROW | {"kinds": ["drops"], "tv": [0.04, 0.03, 0.09, 0.0]}
     assert contradictions([close, small]) == []
+
+
+def test_the_roads_compute_what_users_get():
+    assert set(METRICS) <= set(DEFAULT)
+    assert set(QUICK) <= set(requested("quick"))
 
 
 def test_laws_are_the_same_every_time():

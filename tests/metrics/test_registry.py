@@ -66,12 +66,20 @@ def test_defaults_and_order():
 
 
 def test_quick_is_a_name_for_metrics_that_take_little_time():
-    assert requested("quick") == requested(["quick"]) == QUICK == ("auto_quick", "neighbors", "fid", "c2st")
+    assert requested("quick") == requested(["quick"]) == QUICK == ("auto_quick", "neighbors", "copies", "fid", "c2st")
     with pytest.raises(ValueError, match="'quick' alone or names of metrics; got 'quick' and kid"):
         requested(["quick", "kid"])
     quick = assess(real=REAL, fake=FAKE, metrics="quick")
     assert quick.protocol["metrics"] == list(QUICK)
     assert {"area", "precision", "fid", "c2st"} <= set(quick.scores)
+
+
+def test_quick_names_copies_too():
+    """Nothing else shows them: copies of a set have its law."""
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(150, 12))
+    fake = np.concatenate([real[:60] + 0.001 * rng.normal(size=(60, 12)), rng.normal(size=(90, 12))])
+    assert assess(real=real, fake=fake, metrics="quick").verdict.kinds == ("copies",)
 
 
 def test_direction_is_declared_for_every_score():

@@ -76,7 +76,7 @@ class AssessOptions(ComparingOptions):
     Options:
         fake ([NAME=]FILE): A model's samples; give it several times to compare models.
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
-        quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
+        quick: A rougher answer in less time: auto_quick, neighbors, copies, fid, c2st.
         preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: fid, adm,
             stylegan, dgm-eval, prdc, prd, mauve or llm. `precall list presets` shows them.
 

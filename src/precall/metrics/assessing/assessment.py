@@ -75,7 +75,7 @@ def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) ->
         holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
             metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
             Pass about as many samples as `real` has.
-        metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st (all
+        metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, copies, fid and c2st (all
             but FID of 20,000 random samples of each side, if both have more); by default auto, clusters, neighbors,
             copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as class probabilities. A function
             `f(real, fake)` of two feature matrices is a metric, too.

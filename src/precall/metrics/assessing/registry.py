@@ -52,7 +52,7 @@ def requested(metrics: Iterable[str | Callable[..., Any]] | None) -> tuple[str, 
 
     Example:
         >>> requested(["fid", "clusters"]), requested("quick")
-        (('clusters', 'fid'), ('auto_quick', 'neighbors', 'fid', 'c2st'))
+        (('clusters', 'fid'), ('auto_quick', 'neighbors', 'copies', 'fid', 'c2st'))
     """
     if not isinstance(metrics, Iterable | None):
         raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")

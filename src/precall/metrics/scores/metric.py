@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
     from precall.theory.spectrum import RatioSpectrum
 
-QUICK = ("auto_quick", "neighbors", "fid", "c2st")  # the metrics of `metrics="quick"`
+QUICK = ("auto_quick", "neighbors", "copies", "fid", "c2st")  # the metrics of `metrics="quick"`
 RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
 BLOCKS, PARTITIONS = 4, 2  # of the samples, for scores that must not be bootstrapped
 
