@@ -11,8 +11,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from precall import assess
+from precall.cli import app
 from precall.engines.engine import EngineTask
 from precall.engines.ray import RayEngine
 
@@ -22,46 +24,49 @@ pytestmark = [
 ]
 
 
-def command(start, shards, work):
+def words(shards, work):
     options = ["--engine", "ray", "--metrics", "neighbors,fid", "--work", str(work), "--json", "--quiet"]
-    sides = ["--real", shards["real"], "--fake", f"ours={shards['fake']}"]
-    return [*start, "-m", "precall", "assess", *sides, *options]
+    return ["assess", "--real", shards["real"], "--fake", f"ours={shards['fake']}", *options]
 
 
 @pytest.fixture(scope="module")
 def killed(write_shards, tmp_path_factory):
-    """A command that was killed in the middle of its work: its process id, its shards and its folder."""
+    """A command that was killed in the middle of its work: its process id, what it said, its shards and its folder."""
     place = tmp_path_factory.mktemp("killed")
     shards, work = write_shards(place), place / "w"
-    driver = subprocess.Popen(command([sys.executable], shards, work), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "precall", *words(shards, work)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while driver.poll() is None and not list(work.glob("real-balls-*/*.npz")):
         time.sleep(0.02)
     driver.kill()
-    driver.communicate()
-    return SimpleNamespace(pid=driver.pid, shards=shards, work=work)
+    return SimpleNamespace(pid=driver.pid, said=driver.communicate()[1], shards=shards, work=work)
 
 
-def processes_of(driver):
-    """Processes of the cluster that a driver started: their arguments name its session, which ends in its id."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if f"_{driver}/" in line]
-
-
-def test_a_killed_driver_continues_and_prints_nothing_of_ray(killed, python, tmp_path):
-    again = command(python("ray"), killed.shards, killed.work)
-    done = subprocess.run(again, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    (found,) = json.loads(done.stdout)["models"].values()
-    expected = assess(**killed.shards, metrics=("neighbors", "fid"), work=tmp_path / "b").to_dict()
-    assert found == json.loads(json.dumps({**expected, "name": "ours"}))
+def is_gone(driver):
+    """Whether all processes of the cluster that a driver started end: they name its session, which ends in its id."""
+    for _ in range(3000):
+        listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+        if f"_{driver}/" not in listed:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster of two workers, which `assess(engine="ray")` uses because it is there."""
+    """A cluster of two workers, which the engine `ray` uses because it is there; nothing of it is left afterwards."""
     engine = RayEngine(width=2)
     yield engine
     engine.close()
+    assert is_gone(os.getpid())
+
+
+def test_a_killed_driver_continues_and_prints_nothing_of_ray(killed, cluster, tmp_path, capfd):
+    done = CliRunner().invoke(app, words(killed.shards, killed.work))
+    assert (done.exit_code, killed.said, done.stderr, *capfd.readouterr()) == (0, "", "", "", "")
+    (found,) = json.loads(done.stdout)["models"].values()
+    expected = assess(**killed.shards, metrics=("neighbors", "fid"), work=tmp_path / "b").to_dict()
+    assert found == json.loads(json.dumps({**expected, "name": "ours"}))
 
 
 def pid():
@@ -99,22 +104,8 @@ def test_a_corrupt_shard_is_named(cluster, shards, tmp_path):
         assess(**shards, metrics=("fid",), engine="ray", work=tmp_path / "w")
 
 
-def test_samples_are_encoded_through_ray_data(cluster, tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    words, rng = ["red", "green", "blue", "small", "large", "round"], np.random.default_rng(0)
-    for side in ("r", "f"):
-        for i in range(2):
-            texts = [" ".join(rng.choice(words, 6)) for _ in range(30)]
-            pq.write_table(pa.table({"text": texts}), tmp_path / f"{side}{i}.parquet")
-    source = {"real": str(tmp_path / "r*.parquet"), "fake": str(tmp_path / "f*.parquet")}
-    found = assess(**source, metrics=("neighbors",), encoder="ngrams", engine="ray", work=tmp_path / "a")
-    expected = assess(**source, metrics=("neighbors",), encoder="ngrams", work=tmp_path / "b")
-    assert found.to_dict() == expected.to_dict()
-
-
-# the last tests, because new workers take seconds to start, and those of a killed driver to end
+# the last tests, because new workers take seconds to start, and those of a killed driver to end; Ray Data keeps the
+# workers that it finds, and leaves none
 
 
 def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, tmp_path, capfd):
@@ -132,6 +123,21 @@ def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, t
     assert capfd.readouterr() == ("", "")
 
 
+def test_samples_are_encoded_through_ray_data(cluster, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    words, rng = ["red", "green", "blue", "small", "large", "round"], np.random.default_rng(0)
+    for side in ("r", "f"):
+        for i in range(2):
+            texts = [" ".join(rng.choice(words, 6)) for _ in range(30)]
+            pq.write_table(pa.table({"text": texts}), tmp_path / f"{side}{i}.parquet")
+    source = {"real": str(tmp_path / "r*.parquet"), "fake": str(tmp_path / "f*.parquet")}
+    found = assess(**source, metrics=("neighbors",), encoder="ngrams", engine="ray", work=tmp_path / "a")
+    expected = assess(**source, metrics=("neighbors",), encoder="ngrams", work=tmp_path / "b")
+    assert found.to_dict() == expected.to_dict()
+
+
 def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
     monkeypatch.setattr("precall.engines.ray.RETRIES", 1)
     engine = RayEngine()
@@ -140,8 +146,4 @@ def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
 
 
 def test_nothing_of_the_cluster_of_a_killed_driver_is_left(killed):
-    for _ in range(3000):
-        if not processes_of(killed.pid):
-            break
-        time.sleep(0.1)
-    assert processes_of(killed.pid) == []
+    assert is_gone(killed.pid)

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -181,14 +180,14 @@ def test_one_folder_of_images_is_encoded_in_ranges(tmp_path, monkeypatch):
     assert found.scores == assess(**source, metrics=("neighbors",), encoder="pixels").scores
 
 
-def test_ray_is_imported_by_its_engine_only():
+def test_ray_is_imported_by_its_engine_only(python):
     code = (
         "import sys, numpy as np, tempfile; from precall import assess\n"
         "x = np.random.default_rng(0).normal(size=(20, 2))\n"
         "with tempfile.TemporaryDirectory() as work: assess(real=[x], fake=[x + 1], metrics=('fid',), work=work)\n"
         "print('ray' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([*python(), "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 

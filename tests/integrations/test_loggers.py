@@ -34,7 +34,9 @@ def test_wandb_keeps_scores_offline(found, tmp_path, monkeypatch):
     import wandb
 
     monkeypatch.setenv("WANDB_MODE", "offline")
-    run = wandb.init(project="p", dir=str(tmp_path))
+    # jobs of W&B Launch are not for precall, and to import what they need takes longer than the rest
+    monkeypatch.setattr("wandb.sdk.wandb_run.Run._detect_and_apply_job_inputs", lambda run: None, raising=False)
+    run = wandb.init(project="p", dir=str(tmp_path), settings=wandb.Settings(x_save_requirements=False))
     log_to(run, found, step=2)
     run.finish()
     (kept,) = tmp_path.rglob("*.wandb")
