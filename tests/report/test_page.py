@@ -163,8 +163,9 @@ def test_nested_entries_of_the_protocol_have_lines_of_their_own(compared):
 def test_figures_export(compared, tmp_path):
     figure = plot(compared)
     for kind in ("png", "svg"):
-        figure.savefig(tmp_path / f"curves.{kind}")
+        figure.savefig(tmp_path / f"curves.{kind}", dpi=60)
         assert (tmp_path / f"curves.{kind}").stat().st_size > 1000
+    assert figures.picture(compared, "png", dpi=60) == (tmp_path / "curves.png").read_bytes()
     labels = [line.get_label() for line in figure.axes[0].get_lines()]
     assert labels == list(compared)
 

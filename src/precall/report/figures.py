@@ -87,10 +87,16 @@ def picture(comparison: Comparison, format: str, *, dpi: int, style: Style = "sc
 @plain_pictures()
 def saved(figure: Figure, format: str, *, dpi: int) -> bytes:
     """The content of an image file of a figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     file = BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box stands for it in the picture
-        figure.savefig(file, format=format, dpi=dpi)
+        if format == "png":  # the same bytes as those of `savefig`, which draws twice
+            figure.set_dpi(dpi)
+            FigureCanvasAgg(figure).print_png(file)
+        else:
+            figure.savefig(file, format=format, dpi=dpi)
     return file.getvalue()
 
 
