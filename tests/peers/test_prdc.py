@@ -30,7 +30,7 @@ def fashion():
     if not FASHION.exists():
         pytest.skip(f"{FASHION} is not installed (Debian package dataset-fashion-mnist)")
     pixels = np.frombuffer(gzip.decompress(FASHION.read_bytes()), np.uint8, offset=16).reshape(-1, 784)
-    return pixels[:1500].astype(np.float64), pixels[1500:2500].astype(np.float64)
+    return pixels[:800].astype(np.float64), pixels[800:1300].astype(np.float64)
 
 
 @pytest.mark.parametrize("pair", [digits, normal, fashion])

@@ -87,7 +87,9 @@ def test_the_schema_refuses_what_is_not_a_result(compared):
     """Every key that is always written is required, at every level, and nothing else is allowed."""
     validator, saved = Draft202012Validator(SCHEMA), shortened(compared.to_dict())
     assert validator.is_valid(saved)
+    del saved["models"]["narrow"]
     one = saved["models"]["copy"]
+    del one["groups"]["2"]
     parts = [saved, saved["gates"][0], one, one["certificate"], one["fairness"]["recall"], one["scores"]["fid"]]
     parts += [one["spectra"]["linear"]]
     for part in parts:
