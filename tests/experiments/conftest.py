@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 HERE = Path(__file__).parent
 
@@ -23,8 +24,13 @@ def run(run_module, tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_pictures(monkeypatch):
-    """Figures with a quarter of the pixels: their texts and lines are laid out and drawn all the same."""
-    monkeypatch.setattr("experiments.common.saving.DPI", 45)
+    """Figures with a quarter of the pixels, drawn once: their texts and lines are laid out all the same."""
+
+    def draw(figure, path):
+        figure.set_dpi(45)
+        FigureCanvasAgg(figure).print_png(path)
+
+    monkeypatch.setattr("experiments.common.saving._small_png", draw)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from PIL import Image
 from torch import nn
 
 from experiments.common import eight_gaussians
@@ -17,7 +18,7 @@ from experiments.common.networks import SMALL_GAN, small_gan
 from experiments.common.parallel import each
 from experiments.common.residual_classifier import HOLE, augmented, mirrored
 from experiments.common.residual_flow_training import GOES_ON, log_det
-from experiments.common.saving import save
+from experiments.common.saving import _small_png, save
 from experiments.common.stages import STAGES, work_through
 from experiments.common.summaries import spread
 from experiments.common.truncation import hard, soft, truncated
@@ -59,6 +60,9 @@ def test_results_are_saved_only_where_requested(tmp_path):
     save(tmp_path / "new", "name", {"a": 1}, figure=Figure)
     assert json.loads((tmp_path / "new" / "name.json").read_text()) == {"a": 1}
     assert (tmp_path / "new" / "name.png").exists()
+    _small_png(Figure(), tmp_path / "small.png")
+    with Image.open(tmp_path / "small.png") as picture:
+        assert picture.mode == "P"
 
 
 def test_cases_are_run_in_order():
