@@ -1,4 +1,4 @@
-"""Small networks: the commands are tested here, and the published networks in tests/tune."""
+"""Small networks and empty pictures: the commands are tested here, networks and pictures in tests/tune."""
 
 import pytest
 
@@ -9,3 +9,15 @@ def small_networks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("precall.tune.families._tiny", lambda shape: True)
         yield
+
+
+@pytest.fixture
+def drawn():
+    """Pictures of training runs are drawn for this test."""
+
+
+@pytest.fixture(autouse=True)
+def empty_pictures(request, monkeypatch):
+    """Pictures of training runs take half of the time of short runs."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("precall.tune.pictures.write", lambda figure, path: path.touch() or True)

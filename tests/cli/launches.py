@@ -19,7 +19,7 @@ import torch
 
 from precall import devices
 from precall.cli import app
-from precall.tune import processes as of_tune
+from precall.tune import families, processes as of_tune
 
 WITHOUT_END = ("--data", "8-gaussians", "--steps", 100_000)
 SHORT = ("--data", "points.npy", "--steps", 3, "--model", "mlp", "--batch-size", 8)
@@ -41,10 +41,12 @@ class Forks(multiprocessing.context.ForkContext):
     Process = Fork
 
 
-def command(said, largest, spawned, words):
+def command(said, largest, spawned, tiny, words):
     """Run `precall tune`; no file may become larger than `largest` bytes."""
     if not spawned:
         of_tune.get_context = lambda method: Forks()
+    if tiny:
+        families._tiny = lambda shape: True
     os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 2)
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
@@ -61,14 +63,15 @@ def alive(pid):
     return Path(f"/proc/{pid}").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text()
 
 
-def launch(name, words, *, largest=None, spawned=False, number=None, to=lambda process: [process.pid]):
+def launch(name, words, *, largest=None, spawned=False, tiny=True, number=None, to=lambda process: [process.pid]):
     """Run `precall tune`, and send a signal to it, or to processes of it, when it trains.
 
     Helping processes are new interpreters if `spawned`, as those of users are; each then imports for seven seconds.
+    Networks are those for tiny images if `tiny`, unless they are made in new interpreters or must fill a disk.
     """
     place = Path(name)
     place.mkdir(exist_ok=True)  # a run that is resumed has one
-    given = place / "said", largest, spawned, (*words, "--device", "cpu", "--out", place / "run")
+    given = place / "said", largest, spawned, tiny, (*words, "--device", "cpu", "--out", place / "run")
     process = multiprocessing.get_context("fork").Process(target=command, args=given)
     process.start()
     if number is not None:
@@ -89,16 +92,16 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         launch(number.name, WITHOUT_END, number=number)
     for processes in (1, 2):
-        launch(f"shared by {processes}", (*SHORT, "--processes", processes), spawned=True)
+        launch(f"shared by {processes}", (*SHORT, "--processes", processes), spawned=True, tiny=False)
         launch(f"dial of {processes}", (*SHORT, "--lam", 0.1, "--lam", 10, "--processes", processes))
     for processes in (1, 2):
         shutil.copytree("shared by 1", f"resumed by {processes}")
-        launch(f"resumed by {processes}", ("--resume", "--steps", 6, "--processes", processes))
+        launch(f"resumed by {processes}", ("--resume", "--steps", 6, "--processes", processes), tiny=False)
     both = (*WITHOUT_END, "--processes", 2)
     launch("two", both, number=signal.SIGTERM)
     launch("lost", both, number=signal.SIGKILL, to=lambda process: others_of(process)[-1:])
     for largest in (300, 20_000):
-        launch(f"full {largest}", SHORT, largest=largest)
+        launch(f"full {largest}", SHORT, largest=largest, tiny=False)
 
 
 if __name__ == "__main__":

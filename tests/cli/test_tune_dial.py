@@ -39,6 +39,7 @@ def facts(out):
     return json.loads((out / "run.json").read_text())
 
 
+@pytest.mark.usefixtures("drawn")
 def test_several_lams_share_the_plain_steps(run, tmp_path):
     out = tmp_path / "dial"
     done = run("--data", "digits", "--steps", 20, "--lam", 0.1, "--lam", 10, "--out", out, *SMALL)
