@@ -91,7 +91,7 @@ def shown(text: str) -> str:
         >>> print(shown("a\x1b[31m\nb"))
         a\x1b[31m\nb
     """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def cut(text: str, longest: int) -> str:
