@@ -1,6 +1,7 @@
 """Classifier estimators: the paper's ensemble, cross-fitted classifiers, the auto panel, certificates and tests."""
 
 import json
+import multiprocessing
 from dataclasses import replace
 from functools import partial
 
@@ -594,7 +595,11 @@ def test_the_curve_of_a_million_scores_is_exact_and_quick():
 
 
 @pytest.mark.smoke
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_the_benchmark_runs_and_jobs_change_no_error(capsys, tmp_path, monkeypatch):
+    """The processes are forks of this one, because the imports of a new one take longer than the work."""
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr("benchmarks.pool.multiprocessing.get_context", lambda method=None: fork)
     for name, value in benchmark.ONE_THREAD.items():  # what `--jobs` sets for its processes, restored after the test
         monkeypatch.setenv(name, value)
     benchmark.main(["--smoke", "--out", str(tmp_path / "one.json")])

@@ -109,7 +109,7 @@ def without(samples, i):
 @pytest.fixture(scope="module")
 def small():
     rng = np.random.default_rng(3)
-    return rng.normal(size=(60, 3)), rng.normal(size=(45, 3)) * [1.5, 1, 0.5]
+    return rng.normal(size=(40, 3)), rng.normal(size=(30, 3)) * [1.5, 1, 0.5]
 
 
 def variance(changes):
