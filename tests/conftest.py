@@ -21,7 +21,9 @@ from hypothesis import HealthCheck, settings
 import forks
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+# pages are drawn without the emulation of a graphics card, which takes half of the time
+DRAWN = ("--disable-gpu", "--disable-software-rasterizer")
+QUIET = ("--no-sandbox", "--no-first-run", "--disable-background-networking", "--disable-sync", *DRAWN)
 
 # the background of a shell ignores SIGINT, nohup ignores SIGHUP, and the children of the tests would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,17 +72,25 @@ def run_module(monkeypatch, capsys):
     torch.set_num_threads(threads)
 
 
-# where the panel is tested: elsewhere it is small, except in doctests and in tests with the marker `whole_panel`
+# where the panel has all members, but few trees: elsewhere it is small, and metrics resample less often. In doctests
+# and in tests with the marker `whole_panel`, nothing is quickened
 WITH_THE_PANEL = {"improve", "metrics"}
+WITH_PICTURES = {"drawn", "experiments", "faults", "integrations", "report"}  # rooms and a fixture
 HERE = Path(__file__).parent
 
 
-def is_small(item):
-    """Whether a test has the small panel."""
+def quickened(item):
+    """The functions of `committee` that make the metrics of a test quick."""
     if not item.path.is_relative_to(HERE) or item.get_closest_marker("whole_panel"):
-        return False
-    room = item.path.relative_to(HERE).parts[0]
-    return room not in WITH_THE_PANEL or "small_committee" in getattr(item, "fixturenames", ())
+        return ()
+    if item.path.relative_to(HERE).parts[0] not in WITH_THE_PANEL:
+        return ("make_rough", "make_small")
+    return ("make_small",) if "small_committee" in getattr(item, "fixturenames", ()) else ("make_light",)
+
+
+def undrawn(saved):
+    """Pictures of curves without content: to draw one takes as long as a small assessment."""
+    return lambda figure, format, *, dpi: b"\x89PNG\r\n\x1a\n" if format == "png" else saved(figure, format, dpi=dpi)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -100,14 +110,24 @@ def pytest_collection():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Leave the slow members of the panel out, also for the fixtures of a test and for the commands that it starts."""
+    """Make metrics quick, also for the fixtures of a test and for the commands that it starts."""
     with pytest.MonkeyPatch.context() as patch:
-        if is_small(item):
-            from committee import SMALL, make_small
+        if quick := quickened(item):
+            import committee
 
-            make_small(patch)
-            patch.setenv(SMALL, "1")
+            for name in quick:
+                getattr(committee, name)(patch)
+            patch.setenv(committee.SMALL, ",".join(quick))
+        if not WITH_PICTURES & {*item.path.relative_to(HERE.parent).parts, *getattr(item, "fixturenames", ())}:
+            from precall.report import figures
+
+            patch.setattr(figures, "saved", undrawn(figures.saved))
         return (yield)
+
+
+@pytest.fixture
+def drawn():
+    """With the pictures that a command draws."""
 
 
 @pytest.fixture

@@ -11,11 +11,6 @@ def small_networks():
         yield
 
 
-@pytest.fixture
-def drawn():
-    """Pictures of training runs are drawn for this test."""
-
-
 @pytest.fixture(autouse=True)
 def empty_pictures(request, monkeypatch):
     """Pictures of training runs take half of the time of short runs."""

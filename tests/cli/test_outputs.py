@@ -119,6 +119,7 @@ def test_a_kept_name_with_a_line_break_is_refused(run, data):
     assert not (data / "kept.txt").exists()
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize(
     "name", [r"$\frac{$", "$a$ and $b$", "\udcff", "_hidden", "two\nlines", "日本 \U0001f600", "\\$"]
 )

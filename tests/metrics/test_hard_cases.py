@@ -140,6 +140,7 @@ def test_values_copied_from_the_real_set_are_not_a_difference_in_a_column(d, kin
     assert found.p_value > 0.01
 
 
+@pytest.mark.whole_panel  # more trees remember more
 @pytest.mark.parametrize(
     ("d", "kind"), [(4, "one column shifted by 1e-4"), (4, "half of the rows"), (64, "columns drawn with replacement")]
 )
@@ -194,6 +195,7 @@ def test_independent_samples_do_not_share_too_many_values_and_copies_do():
         assert all(shared(p, p) for p, _ in samples[:5]) or kinds == 30  # all of 30 values have cells of their own
 
 
+@pytest.mark.whole_panel  # more trees remember more
 def test_repeated_rows_are_not_a_difference():
     real, fake = np.repeat(gaussian(150, 5, 15), 4, axis=0), np.repeat(gaussian(150, 5, 16), 4, axis=0)
     result = auto(real=real, fake=fake)
@@ -228,6 +230,7 @@ def test_rows_repeated_many_times_stay_together_and_those_of_a_table_of_categori
     assert np.array_equal(kept_together(table, first_equal_row(table), np.arange(400) < 200), np.arange(400))
 
 
+@pytest.mark.whole_panel  # more trees remember more
 @pytest.mark.parametrize(("d", "noise"), [(1, 1e-6), (5, 1e-6), (64, 1e-2)])
 def test_rows_repeated_with_a_little_noise_are_not_a_difference(d, noise):
     real, fake = (np.repeat(gaussian(150, d, 32, side), 4, axis=0) for side in (0, 1))

@@ -226,10 +226,13 @@ TOGETHER = tuple(
 )
 IN_A_PROCESS = """
 import json, sys
+from types import SimpleNamespace
 sys.path[:0] = "tests/metrics", "tests"
 import numpy, torch
 torch.set_num_threads(2)
+from committee import make_light
 from test_metamorphic import TOGETHER, numbers
+make_light(SimpleNamespace(setattr=setattr))
 json.dump(numbers(TOGETHER, lambda x: x.astype(numpy.float32).tolist()), sys.stdout)
 """
 

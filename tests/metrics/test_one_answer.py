@@ -40,6 +40,7 @@ def test_no_answer_about_a_random_law_contradicts_another(number):
     assert contradictions(rows) == []
 
 
+@pytest.mark.whole_panel
 @pytest.mark.filterwarnings("ignore::precall.samples.SampleWarning")  # its atom moves
 def test_the_same_samples_have_no_other_name_with_another_seed():
     _, real, fake = law(308)  # cells of another seed made it "drops and invents"
@@ -47,6 +48,7 @@ def test_the_same_samples_have_no_other_name_with_another_seed():
     assert set(found) <= {("too narrow",), ("differs",)}
 
 
+@pytest.mark.whole_panel
 @pytest.mark.filterwarnings("ignore::precall.samples.SampleWarning")  # its rows are repeated
 @pytest.mark.parametrize(("number", "seeds"), [(374, (0, 2)), (368, (2, 3))])
 def test_intervals_of_two_seeds_do_not_exclude_each_other(number, seeds):
