@@ -45,7 +45,7 @@ def fitted_centres(some: Tensor, n_clusters: int, generator: Generator, starts: 
 
 def cells_of(x: Tensor, centres: Tensor) -> npt.NDArray[np.int32]:
     """The cell of each row: its nearest centre."""
-    parts = [_distances(rows, centres).argmin(0) for rows in _parts(x, len(centres))]
+    parts = [_distances(_columns(rows), centres, x.new_empty(0)).argmin(0) for rows in _parts(x, len(centres))]
     return np.asarray(torch.cat(parts).cpu(), dtype=np.int32)
 
 
@@ -55,37 +55,39 @@ def _drawn(n: int, size: int, generator: Generator) -> Tensor:
 
 def _lloyd(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
     """Squared distances of each start, summed up to a constant, and all centres; an empty cell keeps its centre."""
+    parts, memory = [(rows, _columns(rows)) for rows in _parts(x, len(centres))], x.new_empty(0)
     for _ in range(ITERATIONS):
-        sums, counts = _cell_sums(x, centres, n_clusters)
-        centres = torch.where(counts < 0, sums / counts.clamp(max=-1), centres)
-    nearest = [_by_start(rows, centres, n_clusters).amin(1) for rows in _parts(x, len(centres))]
+        sums, counts = centres.new_zeros(centres.shape), centres.new_zeros((len(centres), 1))
+        for rows, columns in parts:
+            indicator = _nearest(_distances(columns, centres, memory), n_clusters)
+            # products with the indicator matrix, because atomic additions would make the sums random on a GPU
+            sums.addmm_(indicator, rows)
+            counts += indicator.sum(1, keepdim=True)
+        centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+    nearest = [_by_start(_distances(columns, centres, memory), n_clusters).amin(1) for _, columns in parts]
     return torch.cat(nearest, 1).double().sum(1), centres
 
 
-def _cell_sums(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-    """Sum of the rows of each cell and their number, both with a minus sign; a row may be equally near to two centres.
-
-    Sums are products with the indicator matrix: atomic additions would make them random on a GPU.
-    """
-    sums, counts = centres.new_zeros(centres.shape), centres.new_zeros((len(centres), 1))
-    for rows in _parts(x, len(centres)):
-        distances = _by_start(rows, centres, n_clusters)
-        # −1 for the nearest centre of the start and 0 for the others, computed in place
-        indicator = distances.sub_(distances.amin(1, keepdim=True)).sign_().sub_(1).view(len(centres), -1)
-        sums.addmm_(indicator, rows)
-        counts += indicator.sum(1, keepdim=True)
-    return sums, counts
+def _nearest(distances: Tensor, n_clusters: int) -> Tensor:
+    """1 for the nearest centre of each start to each row, or for several ones, and 0 for the others; in place."""
+    by_start = _by_start(distances, n_clusters)
+    return by_start.eq_(by_start.amin(1, keepdim=True)).view(distances.shape)
 
 
-def _by_start(rows: Tensor, centres: Tensor, n_clusters: int) -> Tensor:
-    """`_distances`, shape (starts, n_clusters, n)."""
-    return _distances(rows, centres).view(-1, n_clusters, len(rows))
+def _by_start(distances: Tensor, n_clusters: int) -> Tensor:
+    """Distances in the shape (starts, n_clusters, n)."""
+    return distances.view(-1, n_clusters, distances.shape[1])
 
 
-def _distances(rows: Tensor, centres: Tensor) -> Tensor:
-    """|c|² − 2 c·x for each centre and row, shape (centres, n): the squared distance less |x|²."""
+def _columns(rows: Tensor) -> Tensor:
+    """The rows as columns, with ones below them."""
+    return torch.hstack([rows, rows.new_ones((len(rows), 1))]).T
+
+
+def _distances(columns: Tensor, centres: Tensor, memory: Tensor) -> Tensor:
+    """|c|² − 2 c·x for each centre and row, shape (centres, n), in `memory`: the squared distance less |x|²."""
     factors = torch.hstack([-2 * centres, (centres * centres).sum(1, keepdim=True)])
-    return factors @ torch.hstack([rows, rows.new_ones((len(rows), 1))]).T
+    return torch.mm(factors, columns, out=memory.resize_(len(centres), columns.shape[1]))
 
 
 def _parts(x: Tensor, centres: int) -> tuple[Tensor, ...]:
