@@ -79,7 +79,7 @@ class Cloud:
 
     def _at(self, position: Tensor) -> Tensor:
         if is_tensor(self.features):
-            return _tensor(self.features[position])
+            return _tensor(self.features.index_select(0, position))
         return _tensor(np.take(self.features, position.numpy(), axis=0))
 
     def _without_copies(self, copies: int) -> tuple[Tensor, Tensor]:
@@ -141,11 +141,11 @@ def fold(values: Tensor) -> Tensor:
     """Sum over the last axis by adding halves, in place. The result has the same bits on every device and batch."""
     width = _halved(values.T, NARROW)
     narrow = values[:, :width].T.contiguous()  # short rows are added faster as long columns
-    _halved(narrow, 1)
+    _halved(narrow.numpy() if narrow.device.type == "cpu" else narrow, 1)  # NumPy adds few values faster
     return narrow[0]
 
 
-def _halved(lines: Tensor, most: int) -> int:
+def _halved(lines: Any, most: int) -> int:
     """Add the second half of the lines to the first, in place, until at most `most` lines are left: their number."""
     left = len(lines)
     while left > most:
