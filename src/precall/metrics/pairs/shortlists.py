@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +44,7 @@ class Shortlist:
             return
         # Each group has a point at most this far, apart from the slack of the row.
         count, slack = tile.rows.stop - tile.rows.start, 2 * group_maxima(tile.column_slack, tile.low)
-        reach = (minima[:count] + slack.to(minima.dtype)).topk(self.size, dim=1, largest=False).values[:, -1].double()
+        reach = kth_smallest(minima[:count] + slack.to(minima.dtype), self.size).double()
         # Slightly larger, because a candidate must be strictly below the limit.
         reach = (reach + 2 * tile.row_slack[:count]) * (1 + 2.0**-20) + 2.0**-1000
         self.limit[tile.rows] = torch.minimum(self.limit[tile.rows], reach)
@@ -65,7 +66,7 @@ class Shortlist:
         self._keep(owners, *(torch.cat([kept[owners], grid], 1) for kept, grid in zip(old, grids, strict=True)))
 
     def _keep(self, owners: Tensor, low: Tensor, high: Tensor, index: Tensor) -> None:
-        limit = torch.minimum(high.topk(self.size, dim=1, largest=False).values[:, -1], self.limit[owners])
+        limit = torch.minimum(kth_smallest(high, self.size), self.limit[owners])
         low.masked_fill_(low > limit[:, None], torch.inf)
         crowded = torch.nonzero(low.isfinite().sum(1) > self.width)[:, 0]
         if len(crowded):
@@ -118,7 +119,7 @@ class Depth:
         minima = torch.cat([group_minima(_scaled(tile.low[strip], weights[strip]).T) for strip in strips(tile.low)], 1)
         offered = minima.new_full((tile.columns.stop - tile.columns.start,), -torch.inf)
         if torch.isinf(self.shortlist.limit[tile.columns]).any():
-            least = minima[: len(offered)].topk(min(2, minima.shape[1]), dim=1, largest=False).values[:, -1]
+            least = kth_smallest(minima[: len(offered)], min(2, minima.shape[1]))
             offered = torch.where(least.isfinite(), least, -torch.inf)
             self._offer(tile, weights, minima, torch.full_like(offered, -torch.inf), offered)
         self._offer(tile, weights, minima, offered, just_under(self.shortlist.limit[tile.columns], minima.dtype))
@@ -144,6 +145,13 @@ class Depth:
     def result(self) -> tuple[Tensor, Tensor]:
         """The two smallest ratios of each point and their balls, both of shape (points, 2)."""
         return self.shortlist.result()
+
+
+def kth_smallest(values: Tensor, k: int) -> Tensor:
+    """The k-th smallest value of each row. (NumPy is three times faster on the CPU.)"""
+    if values.device.type != "cpu":
+        return values.topk(k, dim=1, largest=False).values[:, -1]
+    return torch.from_numpy(np.partition(values.contiguous().numpy(), k - 1, axis=1)[:, k - 1])
 
 
 def padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:
