@@ -56,27 +56,20 @@ def _drawn(n: int, size: int, generator: Generator) -> Tensor:
 def _lloyd(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
     """Squared distances of each start, summed up to a constant, and all centres; an empty cell keeps its centre."""
     parts, memory = [(rows, _columns(rows)) for rows in _parts(x, len(centres))], x.new_empty(0)
+
+    def by_start(columns: Tensor) -> Tensor:
+        return _distances(columns, centres, memory).view(-1, n_clusters, columns.shape[1])
+
     for _ in range(ITERATIONS):
         sums, counts = centres.new_zeros(centres.shape), centres.new_zeros((len(centres), 1))
         for rows, columns in parts:
-            indicator = _nearest(_distances(columns, centres, memory), n_clusters)
-            # products with the indicator matrix, because atomic additions would make the sums random on a GPU
-            sums.addmm_(indicator, rows)
+            distances = by_start(columns)
+            # 1 for the nearest centre of each start to each row, or for several ones, and 0 for the others; in place
+            indicator = distances.eq_(distances.amin(1, keepdim=True)).view(len(centres), -1)
+            sums.addmm_(indicator, rows)  # a product: atomic additions would make the sums random on a GPU
             counts += indicator.sum(1, keepdim=True)
         centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
-    nearest = [_by_start(_distances(columns, centres, memory), n_clusters).amin(1) for _, columns in parts]
-    return torch.cat(nearest, 1).double().sum(1), centres
-
-
-def _nearest(distances: Tensor, n_clusters: int) -> Tensor:
-    """1 for the nearest centre of each start to each row, or for several ones, and 0 for the others; in place."""
-    by_start = _by_start(distances, n_clusters)
-    return by_start.eq_(by_start.amin(1, keepdim=True)).view(distances.shape)
-
-
-def _by_start(distances: Tensor, n_clusters: int) -> Tensor:
-    """Distances in the shape (starts, n_clusters, n)."""
-    return distances.view(-1, n_clusters, distances.shape[1])
+    return torch.cat([by_start(columns).amin(1) for _, columns in parts], 1).double().sum(1), centres
 
 
 def _columns(rows: Tensor) -> Tensor:

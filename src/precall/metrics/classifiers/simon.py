@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 ENSEMBLE = 10
 FEWEST = 20  # samples per class
-EPOCHS, BATCH = 50, 128
-RATE, DECAY = 1e-3, 0.1
+EPOCHS, BATCH, RATE, DECAY = 50, 128, 1e-3, 0.1
 
 
 def simon_ensemble(*, real: object, fake: object, seed: int = 0) -> ClassifierResult:

@@ -196,7 +196,7 @@ def _pieces(x: Tensor, knots: Tensor) -> Tensor:
 def _products(z: Tensor, terms: Tensor) -> Tensor:
     """The product of the columns of each term, shape (n, terms)."""
     padded = torch.cat([z.T, torch.ones_like(z[:, :1].T)])
-    return reduce(torch.mul, (padded[column] for column in terms.T)).T
+    return reduce(torch.mul, (padded.index_select(0, column) for column in terms.T)).T
 
 
 def _standardised(products: Tensor, scale: Tensor) -> Tensor:

@@ -1,6 +1,4 @@
-"""The smallest values of each sample (`Shortlist`), and realism (`Depth`). Both read tiles of bounds.
-This module imports torch.
-"""
+"""The smallest values of each sample (`Shortlist`), and realism (`Depth`), read from tiles of bounds. Imports torch."""
 
 from __future__ import annotations
 
