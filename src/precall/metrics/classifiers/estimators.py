@@ -157,13 +157,13 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     sizes = ((1 - 1 / INNER) / 2, 1 - 1 / folds)
     held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes, unit=samples.unit)
     committee = inner_scores[:, samples.held_out].mean(axis=0)
-    jobs = [
+    jobs = [  # the longest first
+        partial(_certify, samples, committee),
         partial(panel.combined, samples, rows.views, fitted, log_ratios, scores),
         held_out.log_ratios,
         held_out.excess,
-        partial(_certify, samples, committee),
     ]
-    trained, (log_ratio, simple), excess, proof = side_by_side(jobs)
+    proof, trained, (log_ratio, simple), excess = side_by_side(jobs)
     weights = dict(zip(panel.members, trained.weights[:-1].round(3).tolist(), strict=True))
     used = {"real": len(chosen[0]), "fake": len(chosen[1])}
     settings = {"folds": folds, "seed": seed, "samples": used}
