@@ -39,6 +39,7 @@ def test_wandb_keeps_scores_offline(found, tmp_path, monkeypatch):
     run = wandb.init(project="p", dir=str(tmp_path), settings=wandb.Settings(x_save_requirements=False))
     log_to(run, found, step=2)
     run.finish()
+    wandb.teardown()  # its service has then written all
     (kept,) = tmp_path.rglob("*.wandb")
     assert b"precall/fid" in kept.read_bytes()
     assert list(tmp_path.rglob("media/images/precall/*.png"))

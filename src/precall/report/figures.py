@@ -94,7 +94,7 @@ def saved(figure: Figure, format: str, *, dpi: int) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box stands for it in the picture
         if format == "png":  # the same bytes as those of `savefig`, which draws twice
             figure.set_dpi(dpi)
-            FigureCanvasAgg(figure).print_png(file)
+            FigureCanvasAgg(figure).print_png(file)  # type: ignore[no-untyped-call]
         else:
             figure.savefig(file, format=format, dpi=dpi)
     return file.getvalue()
