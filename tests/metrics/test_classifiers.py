@@ -799,7 +799,30 @@ def shifted(one, values, drawn):
 def test_training_varies_though_the_difference_is_shrunk_to_none():
     scores = held_out_scores(0.0)
     assert scores.log_ratios()[1].std() == 0
-    assert dict(zip((info.name for info in READ), scores.inner_variances, strict=True))["tv"] > 0
+    assert dict(zip((info.name for info in READ), scores.training_variance, strict=True))["tv"] > 0
+
+
+def test_training_varies_less_with_more_samples():
+    scores = held_out_scores(1.0)
+    larger = replace(scores, n_inner=0.6)  # inner models of twice the size that vary as much
+    assert larger.training_variance == pytest.approx(2 * scores.training_variance)
+
+
+def test_an_interval_has_the_shape_of_that_of_a_share():
+    """Draws of .15 ± .05 show that something is missed: .15 ± 2.2 · .05 · (1 + 40/n) would not, at n = 100."""
+    scores = held_out_scores(1.0, n=100)
+    spread = np.linspace(-1, 1, held_out.BOOTSTRAPS) / np.std(np.linspace(-1, 1, held_out.BOOTSTRAPS), ddof=1)
+    drawn = [{info.name: 0.15 + 0.05 * one for info in READ} for one in spread]
+    found = scores.intervals(dict.fromkeys(drawn[0], 0.15), drawn)
+    assert 0.02 < found["missed"].low < 0.15 - 0.05
+    assert found["missed"].high - 0.15 > 1.5 * (0.15 - found["missed"].low)  # a better classifier may find more
+    assert found["share at 1"].low == pytest.approx(1 - interval_of_the_rest(scores, drawn).high)
+
+
+def interval_of_the_rest(scores, drawn):
+    """The interval of the total variation where the share at 1 is 1 − the total variation, in all draws."""
+    rest = [{name: 1 - value for name, value in one.items()} for one in drawn]
+    return scores.intervals(dict.fromkeys(drawn[0], 0.85), rest)["tv"]
 
 
 def test_where_nothing_is_missed_a_third_sample_of_the_model_would_hide_it():

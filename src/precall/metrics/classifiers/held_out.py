@@ -14,19 +14,17 @@ import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly, smooth_calibrations
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.scores.score import COUNTS, READ, Interval, ScoreInfo, bounded_interval, over, read
+from precall.metrics.scores.score import COUNTS, READ, Interval, interval_within, over, read
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import log_losses
 from precall.theory.spectrum import RatioSpectrum
 
 BOOTSTRAPS = 12
 PERMUTATIONS = 8
-TRAINING = 1.0  # variance of the training of the whole panel, over that between inner models
 MANY = 10_000  # samples from which computations take longer than handing Python from thread to thread
-FEW = 40  # half-widths grow by 1 + FEW/n, because small samples vary more than resampling them shows (simulations)
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the true score: sampling, training, and on the worse side what a better classifier may find"
-UNSEEN = 1.7  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
+UNSEEN = 1.5  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
 SLOPES = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 801)])  # slopes λ at which the learning curve is extrapolated
 
 
@@ -92,31 +90,28 @@ class HeldOutScores:
         """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
 
         `values` and `drawn` have the scores and points of the curve and of bootstrap samples, by the names in `READ`.
-        With calibrated ratios, the variance is about `values`, since an unclear difference was shrunk there, and at
-        least that of a share of n samples. If an estimate `failed` and was replaced by its certificate, a bound on one
-        side only, intervals extend to the worse end of their range.
+        A score s counts as its angle `asin √s`: that of a share of n samples has the variance 1/4n, whatever the share
+        is, and no variance is smaller. An interval starts from `values` or, where they lie farther out, from the mean
+        of the draws, since an unclear difference was shrunk in `values`. On the worse side it reaches `UNSEEN` times as
+        far: a classifier may miss a difference, but finds none where there is none. If an estimate `failed` and was
+        replaced by its certificate, a bound on one side only, that side extends to the end of the range.
         """
         from scipy.special import stdtrit
 
-        variance = _variances(drawn) + TRAINING * self.inner_variances
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
-        if self.inner is not None:
-            shares, centre = np.array([[one[info.name] for info in READ] for one in (values, over(drawn, np.mean))])
-            bias = np.zeros(len(READ)) if failed else centre - shares
-            variance = np.maximum(variance + bias**2, shares * (1 - shares) / n)
-        half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
+        counts, given = np.array([COUNTS.get(info.name, 1.0) for info in READ]), self.inner is None
+        (value,), draws = _angles([values]), _angles(drawn)
+        variance = np.maximum(draws.var(axis=0, ddof=1) + self.training_variance, 0 if given else counts / (4 * n))
+        first, last = np.sort([value, value if failed or given else draws.mean(axis=0)], axis=0)
+        half, worse = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance), 1.0 if given else np.inf if failed else UNSEEN
+        below, above = np.where([info.better == "lower" for info in READ], [[1.0], [worse]], [[worse], [1.0]])
+        ends = (np.sin(np.clip(end, 0, np.pi / 2)) ** 2 for end in (first - below * half, last + above * half))
         return {
-            info.name: self._interval(info, values[info.name], half, np.inf if failed else UNSEEN * half, n)
-            for info, half in zip(READ, half_widths.tolist(), strict=True)
+            info.name: interval_within(
+                *found, low=info.low, high=info.high, n=n / count, covers=GIVEN_TRAINING if given else COVERS
+            )
+            for info, count, *found in zip(READ, counts, *ends, strict=True)
         }
-
-    def _interval(self, info: ScoreInfo, value: float, half: float, reach: float, n: int) -> Interval:
-        """The interval of one score. A classifier may miss a difference, but finds none where there is none."""
-        within = partial(bounded_interval, value, low=info.low, high=info.high, n=n / COUNTS.get(info.name, 1.0))
-        if self.inner is None:
-            return within(half, covers=GIVEN_TRAINING)
-        near, far = within(half, covers=COVERS), within(reach, covers=COVERS)
-        return replace(near, high=far.high) if info.better == "lower" else replace(near, low=far.low)
 
     def chance(self, *, seed: int) -> dict[str, float]:
         """Scores of the curve under P = Q: their mean over permutations of the labels."""
@@ -143,15 +138,19 @@ class HeldOutScores:
         return permuted
 
     @cached_property
-    def inner_variances(self) -> Array:
-        """Variance of each score between the curves of the inner models on the same samples."""
+    def training_variance(self) -> Array:
+        """Variance of the angle of each score that is due to training: that between the inner models, times their size.
+
+        Variances of estimates fall as 1/n, and the inner models are trained on fewer samples.
+        """
         if self.inner is None:
             return np.zeros(len(READ))
         scored = ~np.isnan(self.inner[0])
         rows = replace(self.rows(scored), inner=None, shrunk=False)
         alone = [replace(rows, scores=scores[scored]) for scores in self.inner]
         ratios = [one.log_ratios(known)[1] for one, known in zip(alone, _calibrated(alone), strict=True)]
-        return _variances([read(plugged_in(one, rows.real, None)) for one in ratios])
+        found = _angles([read(plugged_in(one, rows.real, None)) for one in ratios])
+        return np.asarray(found.var(axis=0, ddof=1) * self.n_inner / self.n_outer)
 
 
 def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpectrum:
@@ -171,8 +170,9 @@ def _read_all(drawn: Sequence[HeldOutScores]) -> list[dict[str, float]]:
     return [job() for job in jobs] if len(drawn[0].real) < MANY else side_by_side(jobs)
 
 
-def _variances(drawn: list[dict[str, float]]) -> Array:
-    return np.asarray(np.var([[one[info.name] for info in READ] for one in drawn], axis=0, ddof=1))
+def _angles(drawn: Sequence[Mapping[str, float]]) -> Array:
+    """The angle `asin √s` of every reading s: the variance of a share does not depend on the share there."""
+    return np.asarray(np.arcsin(np.sqrt(np.clip([[one[info.name] for info in READ] for one in drawn], 0.0, 1.0))))
 
 
 def learning_excess(

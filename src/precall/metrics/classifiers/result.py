@@ -70,7 +70,7 @@ class ClassifierResult:
         """Intervals, bootstrap draws, chance levels and settings of the curve, as `curve_found` takes them."""
         of = self.held_out
         jobs: list[Callable[[], Any]] = [partial(of.resampled, seed=seed), partial(of.chance, seed=seed)]
-        drawn, chance, _ = side_by_side([*jobs, lambda: of.inner_variances])
+        drawn, chance, _ = side_by_side([*jobs, lambda: of.training_variance])
         return {
             "intervals": of.intervals(read(self.spectrum), drawn, failed=self.failed),
             "draws": drawn,

@@ -210,14 +210,20 @@ def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **op
 def bounded_interval(
     value: float, half_width: float, *, low: float, high: float, n: float, covers: str, level: float = 0.95
 ) -> Interval:
-    """`value ± half_width`, clipped to the range of the score, and never shorter at an end than n samples justify.
+    """`value ± half_width` within the range of the score (see `interval_within`)."""
+    return interval_within(value - half_width, value + half_width, low=low, high=high, n=n, covers=covers, level=level)
+
+
+def interval_within(
+    start: float, end: float, *, low: float, high: float, n: float, covers: str, level: float = 0.95
+) -> Interval:
+    """[start, end], clipped to the range [low, high] of the score, and never shorter there than n samples justify.
 
     If the interval touches an end of the range, nothing was seen there. An event that n samples never show may still
     have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end:
     Hanley and Lippman-Hand (1983), If nothing goes wrong, is everything all right?
     """
-    start, end = max(low, value - half_width), min(high, value + half_width)
-    reach = min(SEEN_NEVER / n, high - low)
+    start, end, reach = max(low, start), min(high, end), min(SEEN_NEVER / n, high - low)
     lowest = min(start, high - reach) if end >= high - TOUCHES else start
     highest = max(end, low + reach) if start <= low + TOUCHES else end
     return Interval(float(lowest), float(highest), level, covers)
