@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from benchmarks import coverage
 from benchmarks.one_answer import (
     CASES,
     LAWS,
@@ -38,6 +39,13 @@ def test_no_answer_about_a_random_law_contradicts_another(number):
     roads = ("default", "sketch") if number == SMALL[0] else ("default",)
     rows = [{"road": road, "seed": 0, **reading(answer(road, real, fake))} for road in roads]
     assert contradictions(rows) == []
+
+
+@pytest.mark.whole_panel
+def test_a_missing_quarter_is_named_with_a_hundred_samples():
+    """All bootstrap samples had its name, but its interval began at 0: half-widths were three deviations."""
+    (row,) = coverage.measured(coverage.Task("power", "auto", "25 % dropped, d=2", 100, 3004))
+    assert row["verdict"].startswith("Drops modes")
 
 
 @pytest.mark.whole_panel

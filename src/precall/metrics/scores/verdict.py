@@ -17,7 +17,6 @@ from precall.metrics.scores.score import Score
 from precall.theory.chance import chance_corrected
 
 LEVEL = 0.05  # significance level of the tests
-CLEAR = 0.01  # p-value up to which a difference is described: those of other splits of the same samples vary so much
 NORMAL = 1.96  # two-sided 95 % quantile
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
 MAIN = 0.3  # part of the total variation from which a plateau is the main thing
@@ -261,9 +260,8 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     """What the difference is, and how large: all in all at least as large as in single columns or pairs of them."""
     scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
     kinds = _kinds(evidence, columns)
-    draws, test = [_kinds(one, columns) for one in evidence.draws()], scores.get("c2st")
-    clear = columns > 0 or test is None or test.rejects(CLEAR)
-    sure = tuple(kind for kind in kinds if clear and _agreed(kind, draws) and _shown(kind, scores))
+    draws = [_kinds(one, columns) for one in evidence.draws()]
+    sure = tuple(kind for kind in kinds if _agreed(kind, draws) and _shown(kind, scores))
     smaller = Kind.INVENTS if evidence.plateau("missed") >= evidence.plateau("invented") else Kind.DROPS
     if {Kind.DROPS, Kind.INVENTS} <= set(kinds) and sure == (smaller,):
         sure = ()  # the larger side would remain unnamed
