@@ -30,7 +30,7 @@ from precall.metrics.classifiers.stacking import stacked, stacking_weights, weig
 from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
-from precall.metrics.members.panel_members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
+from precall.metrics.members.panel_members import convergence_not_required, nearest_modes, of_classifier
 from precall.metrics.members.ranks import NormalScores
 from precall.metrics.members.views import Seen
 from precall.metrics.scores.metric import Found, Metric, curve_found
@@ -204,9 +204,7 @@ def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> 
     points, scores = some.points.double(), normal.of(some)
     i, j = torch.triu_indices(scores.shape[1], scores.shape[1], device=scores.device)
     columns = scores.T.float().contiguous()
-    kinds = (ModeWeights, IslandWeights)
-    cells = [kind.densities(some, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
-    members = torch.cat([torch.nn.functional.one_hot(one) for one in cells], dim=1).double()
+    members = nearest_modes(some, fit, seed)
     blocks = [points, points**2, scores, (columns[i] * columns[j]).T, normal.summaries(some), members]
     return feature_p_value(blocks, samples.real[chosen])
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from precall.metrics.classifiers.calibration import calibration_of
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
-from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
+from precall.metrics.classifiers.stacking import stacking_weights, weighted
 from precall.metrics.inputs.features import Pair, as_features, as_tensor, check_count, tile_rows
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members import columns, linear, panel_members, ranks, trees
@@ -34,8 +34,8 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "marginals": each(columns.marginals),
     "edges": each(columns.edges),
     "radial": panel_members.radial,
-    "modes": panel_members.ModeWeights.fit,
-    "islands": panel_members.IslandWeights.fit,
+    "modes": partial(panel_members.modes, view="leading"),
+    "islands": partial(panel_members.modes, view="white"),
     "rank_quadratic": each(ranks.rank_quadratic),
     "interactions": ranks.interactions,
     "summaries": each(ranks.summaries),
@@ -64,27 +64,6 @@ class Panel:
             check_count(name, n, FEWEST)
         return FoldedSamples.split(pair, folds=self.folds, inner=INNER, seed=seed)
 
-    def fit(self, *, real: object, fake: object, seed: int = 0) -> TrainedPanel:
-        """Train the members on all folds but one, for each fold, and combine them.
-
-        Example:
-            >>> rng = np.random.default_rng(0)
-            >>> trained = Panel(members=("quadratic", "radial")).fit(
-            ...     real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0]
-            ... )
-            >>> found = trained.log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
-            >>> bool(np.abs(found - [1.0, 0.0, -1.0]).max() < 0.3)  # the truth is ½ − x
-            True
-        """
-        pair = Pair.checked(real=real, fake=fake)
-        samples = self.split(pair.rows(*self.sample(pair, seed)), seed)
-        rows, fit = samples.rows()
-        tasks = samples.fold_tasks(rows, fit)
-        fitted, scores = self.trained(tasks, samples.fold_tests(), seed)
-        log_ratios = np.column_stack([samples.pooled(one) for one in scores])
-        together = stacked(log_ratios, samples.real, samples.fold)
-        return self.combined(samples, rows.views, fitted, log_ratios, together)
-
     def trained(
         self, tasks: Sequence[Task], tests: Sequence[Tensor], seed: int, progress: StageProgress | None = None
     ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
@@ -98,12 +77,7 @@ class Panel:
         return [found[name][0] for name in self.members], [found[name][1] for name in self.members]
 
     def combined(
-        self,
-        samples: FoldedSamples,
-        views: Views,
-        fitted: Sequence[Sequence[Fitted]],
-        log_ratios: Array,
-        scores: Array,
+        self, samples: FoldedSamples, views: Views, fitted: Sequence[Sequence[Fitted]], log_ratios: Array, scores: Array
     ) -> TrainedPanel:
         """The trained panel, from what each member learnt from each fold, its cross-fitted log-ratios and scores."""
         weights = stacking_weights(log_ratios, samples.real)

@@ -27,12 +27,14 @@ from precall.metrics.members.gaussians import (
     mixture_weights,
 )
 from precall.metrics.members.views import Seen, Task
-from precall.theory.arrays import to_numpy
+from precall.theory.arrays import gram, to_numpy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-RADII, MODES = 8, 20  # number of components of the mixtures
+RADII = 8  # number of components of the mixtures of radii
+MIXTURES = {"leading": (20, 40_000), "white": (100, 4000)}  # components on such axes, and most rows to fit them to
+REFINEMENTS, REFINING = 2, 20  # steps that refine the hidden axes, and components of the mixture for them
 
 
 class Fitted(Protocol):
@@ -109,64 +111,85 @@ def _log_radius(rows: Seen, mean: Tensor, root: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class ModeWeights:
-    """Two mixtures with common components on the leading principal axes."""
+class Modes:
+    """Components of a mixture on some axes."""
 
+    view: str  # the view in which the axes are, `leading` or `white`
+    axes: Tensor  # as columns
     components: Tensor  # coefficients of the log-densities of the components
+
+    def log_densities(self, rows: Seen) -> Tensor:
+        """Log-density of each component at each row."""
+        name = f"modes on {self.view} axes"
+        return rows.view(name, lambda whole: log_densities(self.components, getattr(whole, self.view) @ self.axes))
+
+    @classmethod
+    def found(cls, rows: Seen, view: str, fit: Tensor, seed: int) -> Modes:
+        """The components, fitted to the rows with the indices `fit` without their labels; one if there are no axes."""
+
+        def components(whole: Seen) -> Modes:
+            x, (count, most) = getattr(whole, view)[fit], MIXTURES[view]
+            some = x[:: -(-len(x) // most)]
+            axes = torch.eye(x.shape[1], device=x.device)
+            axes = axes if view == "leading" else refined_axes(some.double(), whole.views.hidden).float()
+            known = fitted_mixtures([some @ axes], count, seed)[0][1] if axes.shape[1] else x.new_zeros(1, 1).double()
+            return cls(view, axes, known)
+
+        known: Modes = rows.once(f"components on {view} axes", components)
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class ModeWeights:
+    """Two mixtures with common components."""
+
+    modes: Modes
     real: Tensor  # log-weight of each component in the mixture of the reals
     fake: Tensor  # the same for the fakes
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        at = self.densities(rows, self.components)
+        at = self.modes.log_densities(rows)
         return (at + self.real).logsumexp(dim=1) - (at + self.fake).logsumexp(dim=1)
 
-    @classmethod
-    def axes(cls, rows: Seen) -> Tensor:
-        """What the mixtures are fitted to."""
-        return rows.leading
 
-    @classmethod
-    def densities(cls, rows: Seen, components: Tensor) -> Tensor:
-        """Log-density of each component at each row."""
-        return rows.view(cls.__name__, lambda whole: log_densities(components, cls.axes(whole)))
+def modes(tasks: Sequence[Task], seed: int, view: str) -> list[ModeWeights]:
+    """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
 
-    @classmethod
-    def found(cls, rows: Seen, fit: Tensor, seed: int) -> Tensor:
-        """The components, fitted to the rows with the indices `fit` without their labels."""
-
-        def components(whole: Seen) -> Tensor:
-            x = cls.axes(whole)[fit]
-            return fitted_mixtures([x], MODES, seed)[0][1] if x.shape[1] else x.new_zeros(1, 1).double()
-
-        known: Tensor = rows.once(f"components of {cls.__name__}", components)
-        return known
-
-    @classmethod
-    def fit(cls, tasks: Sequence[Task], seed: int) -> list[ModeWeights]:
-        """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
-
-        `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
-        """
-        found = []
-        for rows, some in groupby(tasks, key=lambda task: task.rows):
-            sides = [(task.fit, side) for task in some for side in (task.real, task.fake)]
-            known = cls.found(rows, sides[0][0], seed)
-            members = torch.zeros(len(rows.x), len(sides), dtype=torch.float64, device=rows.x.device)
-            for column, (_, side) in enumerate(sides):
-                members[side, column] = 1
-            weights = mixture_weights(cls.densities(rows, known), members).log().T
-            found += [cls(known, real, fake) for real, fake in zip(weights[::2], weights[1::2], strict=True)]
-        return found
+    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes. It is 0 if there are no axes.
+    """
+    found = []
+    for rows, some in groupby(tasks, key=lambda task: task.rows):
+        sides = [(task.fit, side) for task in some for side in (task.real, task.fake)]
+        known = Modes.found(rows, view, sides[0][0], seed)
+        members = torch.zeros(len(rows.x), len(sides), dtype=torch.float64, device=rows.x.device)
+        for column, (_, side) in enumerate(sides):
+            members[side, column] = 1
+        weights = mixture_weights(known.log_densities(rows), members).log().T
+        found += [ModeWeights(known, *pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class IslandWeights(ModeWeights):
-    """The same on the principal axes of the columns in their own units; 0 if there are none."""
+def nearest_modes(rows: Seen, fit: Tensor, seed: int) -> Tensor:
+    """Whether each component, on axes of either kind, is the most likely one of each row, as 0 or 1."""
+    nearest = [Modes.found(rows, view, fit, seed).log_densities(rows).argmax(dim=1) for view in MIXTURES]
+    return torch.cat([torch.nn.functional.one_hot(one) for one in nearest], dim=1).double()
 
-    @classmethod
-    def axes(cls, rows: Seen) -> Tensor:
-        """What the mixtures are fitted to."""
-        return rows.natural
+
+def refined_axes(z: Tensor, u: Tensor) -> Tensor:
+    """The axes `u` of white points after steps of Fisher scoring for a mixture on them beside a normal rest.
+
+    With the score `s = ∇ log f(uᵀz)`, the gradient is `E z sᵀ` off the axes, and the information `E s sᵀ − 1`.
+    """
+    for _ in range(REFINEMENTS if u.shape[1] else 0):
+        y = z @ u
+        log_weights, components = fitted_mixtures([y], REFINING, 0)[0]
+        share = (log_densities(components, y) + log_weights).softmax(dim=1)
+        slopes, curvatures = components[:, 1:].chunk(2, dim=1)
+        score = share @ slopes + 2 * y * (share @ curvatures)
+        gradient = (z - y @ u.T).T @ score / len(z)
+        information = gram(score) / len(z) - 0.95 * torch.eye(u.shape[1], dtype=z.dtype, device=z.device)
+        u = torch.linalg.qr(u + gradient @ torch.linalg.pinv(information)).Q
+    return u
 
 
 @dataclass(frozen=True, eq=False)

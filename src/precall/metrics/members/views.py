@@ -33,8 +33,11 @@ SCREENED_ROWS = 3000  # rows for the screening of columns
 DIGIT_ROWS = 512  # those of which the last digits are compared, too
 QUANTILE_ROWS = 5000  # rows for the quantiles of standardisation
 AXES_ROWS = 8000  # rows for the principal axes
+SEARCH_STEPS, PER_AXIS = 20, 40  # steps of the search for hidden axes, and rows per axis of those searched
+NORMAL, SPREAD = 0.37440, 0.0796  # mean of log cosh of a normal variable, and its deviation beside a multiple of x²
+CHANCE = 1.5  # the best of d directions of normal points deviates by less than this times √d, plus 2, standard errors
 UNROUNDED, ZERO = -999, 400
-UNLIKE = 3.0  # ratio of the largest to the median standard deviation from which the units of columns are unlike
+UNLIKE = 3.0  # ratio of the largest to the median standard deviation from which the units of columns matter
 TINY = 1e-30  # largest value of a column whose squares may be too small
 
 
@@ -48,9 +51,8 @@ class Views:
     mean: Tensor  # mean of each column, after the compression
     scale: Tensor  # its standard deviation; infinite for a constant column
     axes: Tensor  # principal axes of the standardised columns: `WIDTH` if there are more columns, else `NARROW`
-    centre: Tensor  # mean of each column
-    widest: Tensor  # the largest standard deviation of a column
-    natural: Tensor  # leading principal axes in units of `widest`; none if the columns are alike, one or many
+    white: Tensor  # axes that whiten the points, among principal axes in equal and in own units
+    hidden: Tensor  # directions in which the white points are least normal; often none
 
     @classmethod
     def fit(cls, x: Tensor, fit: Tensor) -> Views:
@@ -59,18 +61,21 @@ class Views:
         some = _multiplied(x[fit] if len(fit) < len(x) else x, exponent)
         low, middle, high = column_quantiles(some[:: -(-len(some) // QUANTILE_ROWS)], (0.05, 0.5, 0.95))
         bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
-        centre, deviation, varied = _moments(some)
-        widest = torch.where(varied, deviation, 0.0).max()
-        bulk = torch.where((bulk > 0) & (deviation > HEAVY * bulk), bulk, 0.0)
-        alike = not 1 < x.shape[1] <= WIDTH or not varied.any()
-        alike = alike or not widest >= UNLIKE * torch.quantile(deviation[varied], 0.5)
-        mean, scale, varied = _moments(_compressed(some, middle, bulk)) if bulk.any() else (centre, deviation, varied)
-        scale = torch.where(varied, scale, torch.inf)
-        standard = cls(exponent, middle, bulk, mean, scale, x[:0], centre, widest, x[:0])
-        part = some[:: -(-len(some) // AXES_ROWS)]
-        axes = principal_axes(standard._standardised(part), WIDTH if x.shape[1] > WIDTH else NARROW)
-        natural = axes[:, :0] if alike else principal_axes(standard._natural(part), LEADING)
-        return replace(standard, axes=axes, natural=natural)
+        mean, scale, varied = _moments(some)
+        bulk = torch.where((bulk > 0) & (scale > HEAVY * bulk), bulk, 0.0)
+        if bulk.any():
+            mean, scale, varied = _moments(_compressed(some, middle, bulk))
+        standard = cls(exponent, middle, bulk, mean, torch.where(varied, scale, torch.inf), *3 * [x[:0]])
+        points = standard._standardised(some[:: -(-len(some) // AXES_ROWS)])
+        axes = principal_axes(points, WIDTH if x.shape[1] > WIDTH else NARROW)
+        sought = axes[:, : min(NARROW, len(points) // PER_AXIS)]
+        units = torch.where(varied, scale * torch.where(bulk > 0, bulk, 1.0), 0.0).float()
+        if 1 < x.shape[1] <= WIDTH and units.max() >= UNLIKE * units[units > 0].median():
+            units /= units.max()
+            sought = torch.cat([sought, units[:, None] * principal_axes(points * units, LEADING)], dim=1)
+        white, hidden = hidden_axes((points @ sought).double(), LEADING)
+        white = (axes.T if x.shape[1] > WIDTH else torch.eye(len(axes), device=x.device)) @ sought @ white.float()
+        return replace(standard, axes=axes, white=white, hidden=hidden)
 
     def rows(self, x: Tensor) -> Seen:
         """The rows of `x`, seen through these views."""
@@ -84,13 +89,6 @@ class Views:
     def _standardised(self, x: Tensor) -> Tensor:
         x = _compressed(x, self.middle, self.bulk) if self.bulk.any() else x
         return ((x - self.mean) / self.scale).float()
-
-    def natural_points(self, x: Tensor) -> Tensor:
-        """The rows on the natural axes, in float32."""
-        return self._natural(x) @ self.natural if self.natural.shape[1] else x[:, :0]
-
-    def _natural(self, x: Tensor) -> Tensor:
-        return ((x - self.centre) / self.widest).float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +110,7 @@ class Seen:
         """What `compute` makes of all samples; the rows of this part."""
         if self.whole is not None:
             return self.whole.view(name, compute)[self.index]
-        found: Tensor = self.once(name, compute)
-        return found
+        return torch.as_tensor(self.once(name, compute))
 
     def once(self, name: str, compute: Callable[[Seen], Any]) -> Any:
         """What `compute` makes of all samples, whatever it is."""
@@ -146,9 +143,9 @@ class Seen:
         return self.rotated[:, :LEADING]
 
     @property
-    def natural(self) -> Tensor:
-        """The samples on the principal axes of the columns in their own units, see `Views`."""
-        return self.view("natural", lambda rows: rows.views.natural_points(rows.x))
+    def white(self) -> Tensor:
+        """The points on axes that whiten them."""
+        return self.view("white", lambda rows: rows.points @ rows.views.white)
 
     def columns(self, chosen: Tensor) -> Tensor:
         """Some columns of the samples, one per row, shape (columns, n)."""
@@ -297,11 +294,6 @@ def last_digit(x: Tensor) -> Tensor:
     """Exponent of the last nonzero decimal digit of each value; `UNROUNDED` if it has as many digits as its type holds.
 
     It separates rounded values from others, in any decimal unit. The exponent of 0 is `ZERO`: it is on every grid.
-
-    Example:
-        >>> import torch
-        >>> last_digit(torch.tensor([12.5, 1200.0, 3e-8, 0.0, np.pi], dtype=torch.float64)).tolist()
-        [-1, 2, -8, 400, -999]
     """
     if not x.numel():
         return x.long()
@@ -332,20 +324,37 @@ def principal_axes(x: Tensor, most: int) -> Tensor:
     """
     centred = x - x.mean(dim=0)
     n, d = x.shape
-    values, vectors = _leading_eigenvectors(gram(centred.T if n < d else centred), most)
+    small, leading = gram(centred.T if n < d else centred), (max(0, min(n, d) - most), min(n, d) - 1)
+    if x.device.type == "cpu":  # where few take less time than all
+        from scipy.linalg import eigh
+
+        found = eigh(small.numpy(), subset_by_index=leading, check_finite=False)
+        values, vectors = map(torch.from_numpy, found)
+    else:
+        values, vectors = (one[..., -most:] for one in torch.linalg.eigh(small))
     if n >= d:
         return vectors.flip(1).contiguous()
     spread = values > 1e-6 * values[-1]  # n centred points span at most n − 1 dimensions
     return (centred.T @ (vectors[:, spread] / values[spread].sqrt())).flip(1).contiguous()
 
 
-def _leading_eigenvectors(gram: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """The largest eigenvalues, increasing, and their vectors. (Few take less time than all on the CPU.)"""
-    if gram.device.type != "cpu":
-        values, vectors = torch.linalg.eigh(gram)
-        return values[-most:], vectors[:, -most:]
-    from scipy.linalg import eigh
+def hidden_axes(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Axes that whiten the rows of `x`, and at most `most` directions in which they are least normal, beyond chance.
 
-    leading = (max(0, len(gram) - most), len(gram) - 1)
-    values, vectors = eigh(gram.numpy(), subset_by_index=leading, check_finite=False)
-    return torch.from_numpy(values), torch.from_numpy(vectors)
+    These are independent components of the white rows z (Hyvärinen, 1999, FastICA), sought from the eigenvectors of
+    `E |z|² z zᵀ` on.
+    """
+    x = x - x.mean(dim=0)
+    values, vectors = torch.linalg.eigh(gram(x) / len(x))
+    varied = values > 1e-6 * values.sum()
+    white = vectors[:, varied] / values[varied].sqrt()
+    z = (x @ white).float()
+    w = torch.linalg.eigh((z * (z**2).sum(dim=1, keepdim=True)).T @ z)[1]
+    for _ in range(SEARCH_STEPS):
+        y = (z @ w).tanh()
+        left, _, right = torch.linalg.svd(z.T @ y / len(z) - w * (1 - y.square().mean(dim=0)))
+        w = left @ right
+    size = (z @ w).abs()
+    log_cosh = (size + torch.nn.functional.softplus(-2 * size)).mean(dim=0) - np.log(2)
+    deviation, order = ((log_cosh - NORMAL).abs() * len(z) ** 0.5 / SPREAD).sort(descending=True)
+    return white, w[:, order[deviation > CHANCE * len(w) ** 0.5 + 2][:most]].double()
