@@ -1,7 +1,8 @@
 """Coverage of every interval, false alarms of the verdict if P = Q, and its power to name a dropped mode.
 
     python -m benchmarks.coverage --only quick power alarms --jobs 16 --out coverage.json
-    python -m benchmarks.coverage --only auto auto_alarms --jobs 16 --minutes 10 --out coverage.json
+    python -m benchmarks.coverage --only auto --sizes 200 --seeds 100 --jobs 16 --out coverage.json
+    python -m benchmarks.coverage --only auto_alarms --jobs 16 --minutes 10 --out coverage.json
     python -m benchmarks.coverage --from-json coverage.json --write
     make docs
 
