@@ -321,6 +321,15 @@ def test_a_kind_is_named_if_four_of_five_draws_have_it(others, kinds):
     assert verdict("auto", read_off(dropped), None, spectrum=dropped, curve=saved) == found
 
 
+@pytest.mark.parametrize(("low", "kind"), [(0.24, Kind.DIFFERS), (0.4, Kind.DROPS)])
+def test_a_side_is_named_alone_only_if_it_is_surely_larger_than_the_other(low, kind):
+    """Of the same repeated rows, one seed said "drops" and a sketch "invents": intervals of both held the other."""
+    tv, test = score(0.65, 0.5, 0.85), score(0.6, chance=0.5, p_value=0.018)
+    given = {"tv": tv, "missed": score(0.49, low, 0.86), "invented": score(0.38, 0.15, 0.78), "c2st": test}
+    spectrum = RatioSpectrum.from_masses(p=[0.49, 0.51], q=[0.0, 1.0])  # only the other side falls with the slope
+    assert verdict("auto", given, None, spectrum=spectrum).kinds == (kind,)
+
+
 def test_what_only_some_draws_have_is_left_out():
     both = RatioSpectrum.from_masses(p=[0.7, 0.3, 0.0], q=[0.8, 0.0, 0.2])
     dropped = RatioSpectrum.from_masses(p=[0.7, 0.3], q=[1.0, 0.0])

@@ -53,6 +53,9 @@ class Kind(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
+SIDES = {Kind.DROPS: "missed", Kind.INVENTS: "invented"}  # the score that each side is about
+
+
 class Verdict(str):
     """A sentence about a model, with its kinds: `verdict.kinds`, and the first of them as `verdict.kind`.
 
@@ -262,9 +265,8 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     kinds = _kinds(evidence, columns)
     draws = [_kinds(one, columns) for one in evidence.draws()]
     sure = tuple(kind for kind in kinds if _agreed(kind, draws) and _shown(kind, scores))
-    smaller = Kind.INVENTS if evidence.plateau("missed") >= evidence.plateau("invented") else Kind.DROPS
-    if {Kind.DROPS, Kind.INVENTS} <= set(kinds) and sure == (smaller,):
-        sure = ()  # the larger side would remain unnamed
+    if len(sure) == 1 and not _is_larger(sure[0], scores):
+        sure = ()  # the larger side may remain unnamed
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
     if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
         return _closeness(evidence, misplaced)
@@ -293,9 +295,17 @@ def _agreed(kind: Kind, draws: Sequence[tuple[Kind, ...]]) -> bool:
     return own + kin >= SURE * len(draws) and own >= 2 * kin
 
 
+def _is_larger(kind: Kind, scores: Mapping[str, Score]) -> bool:
+    """Whether a kind is not about one of two sides, or its interval lies above the value of the other side."""
+    if kind not in SIDES:
+        return True
+    own, other = (scores[SIDES[one]] for one in (kind, *(SIDES.keys() - {kind})))
+    return (own.value if own.interval is None else own.interval.low) > other.value
+
+
 def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
     """Whether the interval of the score that a kind is about excludes 0, or, for a slope, what would be close."""
-    name, least = {Kind.DROPS: ("missed", 0.0), Kind.INVENTS: ("invented", 0.0)}.get(kind, ("tv", MISPLACED))
+    name, least = (SIDES[kind], 0.0) if kind in SIDES else ("tv", MISPLACED)
     return (interval := scores[name].interval) is None or interval.low > least
 
 
