@@ -47,6 +47,8 @@ def test_other_sides_stay_as_they_are(real, fake):
 def test_storage_is_a_finding_and_not_a_difference():
     with pytest.warns(SampleWarning, match="fake: the values were rounded|real: the values were rounded"):
         found = assess(real=X[0], fake=rounded(X[1], torch.float16), metrics=("auto", "c2st"))
-    assert found.verdict.kinds == ("indistinguishable", "mixed storage")
+    same, storage = found.verdict.kinds
+    assert same in ("indistinguishable", "cannot tell")
+    assert storage == "mixed storage"
     assert "Mixed storage: one side was rounded to float16" in found.verdict
     assert found.scores["area"].interval.high == 1.0
