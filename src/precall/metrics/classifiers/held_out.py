@@ -99,18 +99,17 @@ class HeldOutScores:
         from scipy.special import stdtrit
 
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
-        counts, given = np.array([COUNTS.get(info.name, 1.0) for info in READ]), self.inner is None
+        counts = np.array([COUNTS.get(info.name, 1.0) for info in READ])
         (value,), draws = _angles([values]), _angles(drawn)
-        variance = np.maximum(draws.var(axis=0, ddof=1) + self.training_variance, 0 if given else counts / (4 * n))
-        first, last = np.sort([value, value if failed or given else draws.mean(axis=0)], axis=0)
-        half, worse = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance), 1.0 if given else np.inf if failed else UNSEEN
-        below, above = np.where([info.better == "lower" for info in READ], [[1.0], [worse]], [[worse], [1.0]])
-        ends = (np.sin(np.clip(end, 0, np.pi / 2)) ** 2 for end in (first - below * half, last + above * half))
+        variance = np.maximum(draws.var(axis=0, ddof=1) + self.training_variance, counts / (4 * n))
+        first, last = np.sort([value, value if failed else draws.mean(axis=0)], axis=0)
+        covers, reach = (GIVEN_TRAINING, 1.0) if self.inner is None else (COVERS, np.inf if failed else UNSEEN)
+        half, lower = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance), [info.better == "lower" for info in READ]
+        ends = first - np.where(lower, 1.0, reach) * half, last + np.where(lower, reach, 1.0) * half
+        shares = (np.sin(np.clip(end, 0, np.pi / 2)) ** 2 for end in ends)
         return {
-            info.name: interval_within(
-                *found, low=info.low, high=info.high, n=n / count, covers=GIVEN_TRAINING if given else COVERS
-            )
-            for info, count, *found in zip(READ, counts, *ends, strict=True)
+            info.name: interval_within(*of, low=info.low, high=info.high, n=n / count, covers=covers)
+            for info, count, *of in zip(READ, counts, *shares, strict=True)
         }
 
     def chance(self, *, seed: int) -> dict[str, float]:
