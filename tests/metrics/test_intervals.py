@@ -1,8 +1,10 @@
 """Simulated coverage of the intervals."""
 
 import numpy as np
+import pytest
 
 from precall.metrics.neighbors import influence
+from precall.metrics.neighbors.metrics import cover_k
 from precall.metrics.scores.metric import subsampling_intervals
 
 
@@ -54,3 +56,11 @@ def test_changes_whose_fourth_powers_underflow_have_a_variance():
     found = influence.jackknife(np.array([1e-90, 0.0, 0.0]))
     assert 0 < found.variance < 1e-170
     assert found.freedom == np.inf
+
+
+def test_a_rate_of_none_may_be_above_zero():
+    assert influence.rate_interval(0.0, 100, influence.Spread(0.0)) == (0.0, pytest.approx(0.038, abs=5e-4))
+
+
+def test_balls_of_the_cover_curve_grow_with_the_samples():
+    assert (cover_k(5, (2000, 3000)), cover_k(5, (10, 10))) == (44, 5)

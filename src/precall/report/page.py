@@ -175,11 +175,7 @@ def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
         for title, of in names.items()
     }
     return [
-        {
-            "title": title,
-            "about": BLOCKS[title],
-            "columns": [_column(name, first) for name in main[title] or of],
-        }
+        {"title": title, "about": BLOCKS[title], "columns": [_column(name, first) for name in main[title] or of]}
         for title, of in names.items()
         if of
     ]

@@ -78,12 +78,7 @@ class Clusters:
 
 
 def kmeans_histograms(
-    *,
-    real: object,
-    fake: object,
-    n_clusters: int = 20,
-    repeats: int = 10,
-    seed: int = 0,
+    *, real: object, fake: object, n_clusters: int = 20, repeats: int = 10, seed: int = 0
 ) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 

@@ -20,12 +20,7 @@ from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.permutation import compared_rows, feature_p_value
-from precall.metrics.classifiers.result import (
-    OF_SCORES_AND_FEATURES,
-    ClassifierResult,
-    certified,
-    certify,
-)
+from precall.metrics.classifiers.result import OF_SCORES_AND_FEATURES, ClassifierResult, certified, certify
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.parallel import side_by_side

@@ -253,10 +253,7 @@ def _score(closest: Closest, value: float, interval: Interval, chance: float, p_
 
 
 def _scores(closest: Closest, seed: int, level: float) -> dict[str, Score]:
-    return {
-        "memorized": _memorized(closest, seed, level),
-        "closer_to_train": _closer_to_train(closest, seed, level),
-    }
+    return {"memorized": _memorized(closest, seed, level), "closer_to_train": _closer_to_train(closest, seed, level)}
 
 
 def _compute(run: Run) -> Found:

@@ -207,10 +207,6 @@ def rate_interval(rate: float, m: int, spread: Spread, level: float = 0.95) -> B
     """Score interval of a rate whose variance is proportional to it: (rate − θ)² = z² s θ, s = variance/rate.
 
     One point at rate 1 is added to the m points for s, so that it is positive for a rate of 0.
-
-    Example:
-        >>> [round(end, 3) for end in rate_interval(0.0, 100, Spread(0.0))]
-        [0.0, 0.038]
     """
     scale = (spread.variance + m**-2.0) / (rate + 1 / m)
     z2 = spread.quantile(level) ** 2

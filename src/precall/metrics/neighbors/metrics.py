@@ -31,12 +31,7 @@ BALL_SCORES = (
 COPY_SCORES = (ScoreInfo("copies", "copies", 0, 1, "lower", "share of fakes that nearly coincide with a real sample"),)
 SYMMETRIC_SCORES = (
     ScoreInfo(
-        "symmetric_precision",
-        "symmetric precision",
-        0,
-        1,
-        "higher",
-        "precision by balls of both sets (Khayatkhoei)",
+        "symmetric_precision", "symmetric precision", 0, 1, "higher", "precision by balls of both sets (Khayatkhoei)"
     ),
     ScoreInfo("symmetric_recall", "symmetric recall", 0, 1, "higher", "recall by balls of both sets (Khayatkhoei)"),
 )
@@ -90,12 +85,7 @@ def _cover(run: Run) -> Found:
 
 
 def cover_k(k: int, sizes: tuple[int, int]) -> int:
-    """k' of the curve: √n of the smaller set, or k if that is more; less than the size of the set.
-
-    Example:
-        >>> cover_k(5, (2000, 3000)), cover_k(5, (10, 10))
-        (44, 5)
-    """
+    """k' of the curve: √n of the smaller set, or k if that is more; less than the size of the set."""
     return min(max(k, math.isqrt(min(sizes))), min(sizes) - 1)
 
 

@@ -12,7 +12,7 @@ with the number of pairs. NumPy arrays are processed on the CPU, and tensors on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -106,12 +106,7 @@ def sweep(
 
 
 def sweep_pair(
-    pair: Pair,
-    *,
-    k: int | Iterable[int],
-    ties: str,
-    neighbors: int = 1,
-    progress: StageProgress | None = None,
+    pair: Pair, *, k: int | Iterable[int], ties: str, neighbors: int = 1, progress: StageProgress | None = None
 ) -> Neighborhoods:
     """`sweep` for features that have been checked already."""
     pair = pair.together()
@@ -255,7 +250,6 @@ def cross_plan(real: Radii, fake: Radii, ties: str) -> CrossPlan:
 
 def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neighborhoods:
     """The counts of two sets, from the readings of all their pairs."""
-    columns = real.columns
     around_real, around_fake = found.around_real, found.around_fake
     with np.errstate(divide="ignore"):
         realisms = 1 / np.sqrt([depth.values.T for depth in found.depths])
@@ -266,26 +260,26 @@ def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neigh
         ties=ties,
         radii_real=real.radii,
         radii_fake=fake.radii,
-        fakes_in_ball=around_real.inside[:, columns],
-        balls_over_fake=around_real.around[:, columns],
-        reals_in_ball=around_fake.inside[:, columns],
-        balls_over_real=around_fake.around[:, columns],
+        fakes_in_ball=around_real.inside[:, real.columns],
+        balls_over_fake=around_real.around[:, real.columns],
+        reals_in_ball=around_fake.inside[:, real.columns],
+        balls_over_real=around_fake.around[:, real.columns],
         realisms=realisms[:, 0].T,
         real_to_real=real.nearest,
         real_to_fake=_nearest(around_real.nearest),
         fake_to_real=_nearest(around_fake.nearest),
         fake_to_fake=fake.nearest,
-        margins_real=_margins(real, columns, around_real),
-        margins_fake=_margins(fake, columns, around_fake),
+        margins_real=_margins(real, around_real),
+        margins_fake=_margins(fake, around_fake),
         next_realisms=realisms[:, 1].T,
         realism_balls=owners.T,
-        margins_clipped=() if found.clipped is None else _margins(real, columns, found.clipped),
+        margins_clipped=() if found.clipped is None else _margins(real, found.clipped),
     )
 
 
-def _margins(own: Radii, columns: Sequence[int], found: Readings) -> tuple[BallTotals, ...]:
+def _margins(own: Radii, found: Readings) -> tuple[BallTotals, ...]:
     """The counts of slightly larger balls, one per k."""
-    sums = [BallSums.of(found.inside[:, c : c + 3], found.around[:, c:], found.owner[:, c:]) for c in columns]
+    sums = [BallSums.of(found.inside[:, c : c + 3], found.around[:, c:], found.owner[:, c:]) for c in own.columns]
     lists = {"neighbors": own.nearest.index, "nearest": found.nearest.index}
     device = str(own.cloud.device) if isinstance(own, Balls) else "cpu"
     return tuple(BallTotals(**vars(one), k=k, **lists, device=device) for k, one in zip(own.k, sums, strict=True))

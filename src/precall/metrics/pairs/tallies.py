@@ -18,16 +18,7 @@ from torch import Tensor
 
 from precall.metrics.pairs.blocks import NOBODY, Crossing, CrossPlan, Lists, Readings
 from precall.metrics.pairs.shortlists import Depth, Shortlist, padded
-from precall.metrics.tiles.clouds import (
-    Cloud,
-    Pairs,
-    Tile,
-    below,
-    group_minima,
-    rounded_up,
-    squared_distances,
-    strips,
-)
+from precall.metrics.tiles.clouds import Cloud, Pairs, Tile, below, group_minima, rounded_up, squared_distances, strips
 from precall.metrics.tiles.cuda_steps import steps_for
 from precall.metrics.tiles.distances import frames, tiles
 from precall.metrics.tiles.listing import Listing, nearest

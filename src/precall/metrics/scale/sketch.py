@@ -30,14 +30,7 @@ from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_from_totals
 from precall.metrics.neighbors.sweep import Balls, clipped
-from precall.metrics.scale.sketch_reference import (
-    ROWS,
-    SAVED,
-    SKETCH,
-    RandomSample,
-    SketchReference,
-    checked_moments,
-)
+from precall.metrics.scale.sketch_reference import ROWS, SAVED, SKETCH, RandomSample, SketchReference, checked_moments
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
 from precall.printing import brief, shown
