@@ -321,13 +321,17 @@ def test_a_kind_is_named_if_four_of_five_draws_have_it(others, kinds):
     assert verdict("auto", read_off(dropped), None, spectrum=dropped, curve=saved) == found
 
 
-@pytest.mark.parametrize(("low", "kind"), [(0.24, Kind.DIFFERS), (0.4, Kind.DROPS)])
-def test_a_side_is_named_alone_only_if_it_is_surely_larger_than_the_other(low, kind):
+@pytest.mark.parametrize("own", [Kind.DROPS, Kind.INVENTS])
+@pytest.mark.parametrize(("low", "named"), [(0.24, False), (0.4, True)])
+def test_a_side_is_named_alone_only_if_it_is_surely_larger_than_the_other(low, named, own):
     """Of the same repeated rows, one seed said "drops" and a sketch "invents": intervals of both held the other."""
     tv, test = score(0.65, 0.5, 0.85), score(0.6, chance=0.5, p_value=0.018)
-    given = {"tv": tv, "missed": score(0.49, low, 0.86), "invented": score(0.38, 0.15, 0.78), "c2st": test}
-    spectrum = RatioSpectrum.from_masses(p=[0.49, 0.51], q=[0.0, 1.0])  # only the other side falls with the slope
-    assert verdict("auto", given, None, spectrum=spectrum).kinds == (kind,)
+    sides = ("missed", "invented")[:: 1 if own is Kind.DROPS else -1]
+    shares = dict(zip(sides, (score(0.49, low, 0.86), score(0.38, 0.15, 0.78)), strict=True))
+    masses = dict(zip("pq" if own is Kind.DROPS else "qp", ([0.49, 0.51], [0.0, 1.0]), strict=True))
+    spectrum = RatioSpectrum.from_masses(**masses)  # only the other side falls with the slope
+    said = verdict("auto", {"tv": tv, "c2st": test, **shares}, None, spectrum=spectrum)
+    assert said.kinds == (own if named else Kind.DIFFERS,)
 
 
 def test_what_only_some_draws_have_is_left_out():
