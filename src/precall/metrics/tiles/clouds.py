@@ -15,8 +15,7 @@ from precall.theory.arrays import is_tensor
 GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
-SETTLED_VALUES = {"cpu": 1 << 18, "accelerator": 1 << 24}  # feature values per batch of exact distances: 2, 128 MiB
-NARROW = 16  # number of values per row from which sums of rows are computed as sums of columns
+SETTLED_VALUES = {"cpu": 1 << 16, "accelerator": 1 << 24}  # feature values per batch of exact distances: .5, 128 MiB
 
 
 class Cloud:
@@ -77,6 +76,10 @@ class Cloud:
         """Approximate centre of the samples: the coordinatewise median of some rows, which is robust to outliers."""
         return self.take(self.some(255)).double().median(0).values
 
+    def squared_norms(self, centre: Tensor) -> Tensor:
+        """‖x − c‖² of every kept row, in float64."""
+        return torch.cat([squared_lengths(rows, centre[None]) for rows in self.blocks()])
+
     def _at(self, position: Tensor) -> Tensor:
         if is_tensor(self.features):
             return _tensor(self.features.index_select(0, position))
@@ -133,26 +136,24 @@ def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor
     """Exact d²(left_i, right_j) of the paired indices, in float64."""
     squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
     for start, stop in ranges(len(i), left.rows_at_once):
-        squared[start:stop] = fold(left.take(i[start:stop]).double().sub_(right.take(j[start:stop])).square_())
+        squared[start:stop] = squared_lengths(left.take(i[start:stop]), right.take(j[start:stop]))
     return squared
 
 
-def fold(values: Tensor) -> Tensor:
-    """Sum over the last axis by adding halves, in place. The result has the same bits on every device and batch."""
-    width = _halved(values.T, NARROW)
-    narrow = values[:, :width].T.contiguous()  # short rows are added faster as long columns
-    _halved(narrow.numpy() if narrow.device.type == "cpu" else narrow, 1)  # NumPy adds few values faster
-    return narrow[0]
-
-
-def _halved(lines: Any, most: int) -> int:
-    """Add the second half of the lines to the first, in place, until at most `most` lines are left: their number."""
-    left = len(lines)
-    while left > most:
-        half = (left + 1) // 2
-        lines[: left - half] += lines[half:left]
-        left = half
-    return left
+def squared_lengths(rows: Tensor, others: Tensor) -> Tensor:
+    """Σ_t (x_t − y_t)² for each row in float64, by adding halves: the same bits on every device and in every batch."""
+    lines: Any  # short rows are added faster as long columns, and NumPy transposes while it subtracts
+    if rows.device.type == "cpu":
+        lines = np.subtract(rows.numpy().T, others.numpy().T, dtype=np.float64, order="C")
+    else:
+        lines = (rows.double() - others).T.contiguous()
+    with np.errstate(over="ignore"):
+        lines *= lines
+        while (left := len(lines)) > 1:
+            half = (left + 1) // 2
+            lines[: left - half] += lines[half:]
+            lines = lines[:half]
+    return torch.as_tensor(lines[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -237,7 +237,7 @@ def sums(
 
 @jit
 def exact(x, y, left, right, order, out, pairs, d, PAIRS: tl.constexpr, WIDTH: tl.constexpr, HALVINGS: tl.constexpr):
-    """Σ (x − y)² in float64 by adding halves, with the bits of `distances.fold`."""
+    """Σ (x − y)² in float64 by adding halves, with the bits of `clouds.squared_lengths`."""
     pair = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
     there = pair < pairs
     term = tl.load(order + tl.arange(0, WIDTH))[None, :]

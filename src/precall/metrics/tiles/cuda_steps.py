@@ -163,9 +163,9 @@ def _grid(n: int, m: int, shape: Mapping[str, int]) -> tuple[int]:
 
 @cache
 def halving_order(d: int, device: str) -> Tensor:
-    """Where each of 2ᵖ ≥ d numbers is found among d, so that adding halves p times is `distances.fold`; −1 for a 0.
+    """Where each of 2ᵖ ≥ d numbers is found among d for p halvings as in `clouds.squared_lengths`; −1 for a 0.
 
-    `fold` adds the last ⌊l/2⌋ of l numbers to the first: the middle one of an odd number is added to nothing.
+    That adds the last ⌊l/2⌋ of l numbers to the first: the middle one of an odd number is added to nothing.
     """
     lengths = [d]
     while lengths[-1] > 1:

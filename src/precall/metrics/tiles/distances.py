@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from precall.metrics.tiles.bounds import relative_error
-from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, check_range, common_centre, device_kind, fold, ranges
+from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, check_range, common_centre, device_kind, ranges
 
 TILE_SIDES = {"cpu": (2048, 10240), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 80, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
@@ -40,7 +40,7 @@ class Frame:
     @cached_property
     def squared_norms(self) -> Tensor:
         """‖z‖² of every row."""
-        return torch.cat([fold((rows - self.centre).square_()) for rows in self.cloud.blocks()])
+        return self.cloud.squared_norms(self.centre)
 
     def factors(self, start: int, stop: int, precision: Precision) -> tuple[Tensor, Tensor]:
         """The rows [z, 1, ‖z‖² − slack] and their slack, padded to whole groups with points at infinity."""
