@@ -19,6 +19,8 @@ Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 """Rows of float32 or float64."""
 Floats: TypeAlias = npt.NDArray[np.floating | np.integer] | Sequence[float]
 """Several numbers as an argument: what `ArrayLike` accepts, without single numbers."""
+Tensor: TypeAlias = "torch.Tensor"
+"""For annotations alone; `is_tensor` tells what a value is, without importing torch."""
 
 
 def is_tensor(values: object) -> TypeGuard[torch.Tensor]:

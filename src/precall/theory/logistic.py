@@ -5,14 +5,10 @@ They stack a panel of classifiers and calibrate its score.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from precall.theory.arrays import Array, Flags, Index, gram
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.lazy import torch
+from precall.theory.arrays import Array, Flags, Index, Tensor, gram
 
 CAP = 8.0  # log-ratios are clipped to ±8: beyond, they add nothing, and one sample must not decide a fit or a test
 STEPS, TOLERANCE = 50, 1e-5  # without a penalty, separable classes have no minimum: the fit stops when it is flat
@@ -85,8 +81,6 @@ def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array, 
 
 def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, Tensor]:
     """Weights w and offset b that minimise `Σ log(1 + exp(∓(w·x + b))) + ridge |w|²/2`, by damped Newton steps."""
-    import torch
-
     x = torch.nn.functional.pad(x.double(), (0, 1), value=1.0)
     penalty = torch.full_like(x[0], ridge)
     penalty[-1] = 0.0

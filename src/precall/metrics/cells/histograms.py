@@ -20,11 +20,11 @@ from precall.metrics.inputs.features import Pair, device_of, float64
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import WIDTH, principal_axes
 from precall.printing import brief
+from precall.theory.arrays import Tensor
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-    from torch import Tensor
 
 CellLabels = npt.NDArray[np.int32]
 CELLS, REPEATS = 20, 10  # of the metric "clusters", as in Sajjadi et al.

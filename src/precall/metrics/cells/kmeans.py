@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from precall.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from precall.theory.arrays import Tensor
 
 PER_CELL = 256  # samples per cell from which the centres are computed; all samples are assigned
 ITERATIONS = 10
@@ -28,13 +24,13 @@ def kmeans(x: Tensor, n_clusters: int, seed: int, starts: int) -> npt.NDArray[np
     return cells_of(x, centres)
 
 
-def drawn_rows(n: int, n_clusters: int, seed: int) -> tuple[Tensor, Generator]:
+def drawn_rows(n: int, n_clusters: int, seed: int) -> tuple[Tensor, torch.Generator]:
     """Indices of the rows from which the centres are computed, and the generator that draws the starts."""
     generator = torch.Generator().manual_seed(seed)
     return _drawn(n, min(n, PER_CELL * n_clusters), generator), generator
 
 
-def fitted_centres(some: Tensor, n_clusters: int, generator: Generator, starts: int) -> Tensor:
+def fitted_centres(some: Tensor, n_clusters: int, generator: torch.Generator, starts: int) -> Tensor:
     """The centres of the best of several starts, from the drawn rows."""
     first = torch.cat([_drawn(len(some), n_clusters, generator) for _ in range(starts)]).to(some.device)
     together = max(1, AT_ONCE // (n_clusters * len(some)))  # starts whose distances fit into memory
@@ -49,7 +45,7 @@ def cells_of(x: Tensor, centres: Tensor) -> npt.NDArray[np.int32]:
     return np.asarray(torch.cat(parts).cpu(), dtype=np.int32)
 
 
-def _drawn(n: int, size: int, generator: Generator) -> Tensor:
+def _drawn(n: int, size: int, generator: torch.Generator) -> Tensor:
     return torch.randperm(n, generator=generator)[:size]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +12,8 @@ from precall.metrics.cells.histograms import CELLS, Clusters, histograms_of_pair
 from precall.metrics.inputs.features import Pair, as_tensor, device_of, uniform_rows
 from precall.metrics.members.views import column_quantiles
 from precall.metrics.scores.evidence import BEYOND, Moved
-from precall.theory.arrays import Array, to_numpy
+from precall.theory.arrays import Array, Tensor, to_numpy
 from precall.theory.chance import chance_corrected
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ROWS = 2000  # samples of each set
 DRAWS = 12  # bootstrap samples, as many as of the curve

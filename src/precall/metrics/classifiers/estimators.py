@@ -32,12 +32,10 @@ from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, Tensor
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from precall.metrics.assessing.run import Run
 
 PANELS = {"auto": ROWS, "auto_quick": 2000}  # most samples of each set that the panel is trained on, by estimator

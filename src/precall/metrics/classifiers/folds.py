@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +11,7 @@ from precall.lazy import torch
 from precall.metrics.inputs.features import Pair, as_tensor, device_of
 from precall.metrics.inputs.records import first_equal_row, independent_rows, kept_together, linked_rows
 from precall.metrics.members.views import Seen, Task, Views, tasks_of
-from precall.theory.arrays import Array, Flags, Index
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.theory.arrays import Array, Flags, Index, Tensor
 
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
 

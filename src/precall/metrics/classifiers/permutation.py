@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
-from precall.theory.arrays import Array, Flags, Index, to_numpy
+from precall.theory.arrays import Array, Flags, Index, Tensor, to_numpy
 from precall.theory.logistic import CAP
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 VALUES = 4_000_000  # scores that are permuted in all: about a fifth of a second
 DRAWS = 999  # permutations of the labels of features

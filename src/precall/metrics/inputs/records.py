@@ -9,15 +9,11 @@ distribution, and each of its rows counts. A model must not be tested on copies 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
-from precall.theory.arrays import Array, Counts, Flags, Index, Matrix, to_numpy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.theory.arrays import Array, Counts, Flags, Index, Matrix, Tensor, to_numpy
 
 RECURRING = 10  # a row that occurs so often may be an atom of the distribution
 WHOLE = 0.9  # share of a set's rows that recur in it alone from which the set was repeated as a whole

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.members.views import UNROUNDED, ZERO, Seen, Task, last_digit, sorted_values
+from precall.theory.arrays import Tensor
 from precall.theory.logistic import CAP
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FINEST = 64  # largest number of bins of one column
 PER_BIN = 12  # fewest training values per bin

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
-from precall.theory.arrays import gram, to_numpy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.theory.arrays import Tensor, gram, to_numpy
 
 PER_COMPONENT = 40  # least number of training points per component of a mixture
 STEPS, TOLERANCE = 15, 1e-3  # most steps, and the gain in mean log-likelihood below which they end

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.members.gaussians import shrunk
 from precall.metrics.members.views import NARROW, Seen, Task
-from precall.theory.arrays import gram
+from precall.theory.arrays import Tensor, gram
 from precall.theory.logistic import ridge_logistic
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)

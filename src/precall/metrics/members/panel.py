@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from precall.metrics.members import columns, linear, panel_members, ranks, trees
 from precall.metrics.members.panel_members import Fitted, Member, convergence_not_required, each
 from precall.metrics.members.views import Seen, Task, Views
 from precall.progress import StageProgress
-from precall.theory.arrays import Array, Index, to_numpy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.theory.arrays import Array, Index, Tensor, to_numpy
 
 ROWS = 20_000  # most samples per set that a panel is trained on
 FOLDS = 5

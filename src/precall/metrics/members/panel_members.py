@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,10 +27,7 @@ from precall.metrics.members.gaussians import (
     mixture_weights,
 )
 from precall.metrics.members.views import Seen, Task
-from precall.theory.arrays import gram, to_numpy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.theory.arrays import Tensor, gram, to_numpy
 
 RADII = 8  # number of components of the mixtures of radii
 MIXTURES = {"leading": (20, 40_000), "white": (100, 4000)}  # components on such axes, and most rows to fit them to

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations_with_replacement, groupby
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.members.gaussians import GaussianPair, gaussian, mahalanobis
 from precall.metrics.members.views import Seen, Task, sorted_values
+from precall.theory.arrays import Tensor
 from precall.theory.logistic import ridge_logistic
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RANKS = 1024  # largest number of ranks
 LARGEST = 8  # largest number of columns in a product

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import NARROW, Seen, Task, sorted_values
 from precall.metrics.tiles.cuda_kernels import has_kernels, histograms_of, replayed
-from precall.theory.arrays import Array, to_numpy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from precall.theory.arrays import Array, Tensor, to_numpy
 
 TREES, RATE, LEAVES, BINS = 60, 0.15, 15, 63
 RIDGE, FEWEST, LEAST = 1.0, 20, 1e-3  # of a leaf: what is added to its Σh, its fewest rows, its least Σh

@@ -11,17 +11,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.lazy import torch
-from precall.theory.arrays import Flags, Matrix, gram, to_numpy
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
+from precall.theory.arrays import Flags, Matrix, Tensor, gram, to_numpy
 
 WIDTH = 512  # number of principal axes if there are more columns
 NARROW = 64  # number of dimensions for trees, neighbours and full covariances per class
