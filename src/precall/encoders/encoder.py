@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
 from precall.samples import hashing
 from precall.samples.sampleset import Kind, SampleSet
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from precall.theory.arrays import Tensor
 
 FeatureMatrix = npt.NDArray[np.float32]
 
@@ -25,7 +24,7 @@ SLOTS = 32  # constant batch size of a network: matrix kernels, and so the last 
 class TensorEncoder:
     """A frozen network as a differentiable function of images, for losses that look at features."""
 
-    network: nn.Module  # without gradients of its parameters
+    network: torch.nn.Module  # without gradients of its parameters
     features: Callable[[Tensor], Tensor]  # of images (n, 3, h, w), as floats from 0 to 255; shape (n, d)
     maps: bool = False  # whether the network returns a list of feature maps (n, c, h, w) instead
 

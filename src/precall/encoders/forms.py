@@ -18,6 +18,7 @@ from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.hub import check_available, hub_loaded, text_encoder
 from precall.encoders.networks import evaluating, image_network, on_device, script_encoder, state_hash, versions
 from precall.encoders.resizing import Resizing, normalised_images
+from precall.lazy import torch
 from precall.printing import shown
 from precall.samples import hashing
 
@@ -110,7 +111,6 @@ def _transformed(
     name: str, model: Any, features: Callable[[Any], Any], transform: Any, library: ModuleType, device: str | None
 ) -> Encoder:
     """A model of images with a transform of its library, from Pillow images to tensors."""
-    import torch
     from PIL import Image
 
     place = on_device(model, device)

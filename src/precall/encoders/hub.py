@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.networks import evaluating, image_network, on_device, state_hash, versions
 from precall.encoders.resizing import CLIP, IMAGENET, Resizing
 from precall.encoders.weights import check_reachable
-
-if TYPE_CHECKING:
-    from torch import nn
+from precall.lazy import torch
 
 DINOV2 = "facebook/dinov2-large"
 CLIP_MODEL = "openai/clip-vit-large-patch14"
@@ -73,7 +71,7 @@ def has_weights(encoder: str) -> bool:
 
 
 def text_encoder(
-    name: str, model: nn.Module, tokenizer: Any, pooling: str, known: Mapping[str, str], device: str | None,
+    name: str, model: torch.nn.Module, tokenizer: Any, pooling: str, known: Mapping[str, str], device: str | None,
     tokens: int = MAX_TOKENS,
 ) -> Encoder:  # fmt: skip
     """An encoder from a model of tokens: the "mean", the first ("cls") or the "last" of its vectors."""
@@ -84,8 +82,6 @@ def text_encoder(
     most = min(tokens, tokenizer.model_max_length)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
-        import torch
-
         with evaluating():
             tokens = tokenizer(texts, padding=True, truncation=True, max_length=most, return_tensors="pt")
             tokens = {name: tensor.to(place) for name, tensor in tokens.items()}
@@ -106,7 +102,7 @@ def text_encoder(
     return Encoder(name, "text", protocol | versions(place), str, forward, cuts=cuts)
 
 
-def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None) -> tuple[nn.Module, str]:
+def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None) -> tuple[torch.nn.Module, str]:
     """Load a model and return it with its source: the given folder, the folder in the cache, or the model hub."""
     folder = cache_dir() / "weights" / encoder
     source = str(weights or (folder if folder.is_dir() else name))
@@ -156,5 +152,5 @@ def transformers(encoder: str) -> ModuleType:
         raise ValueError(f"encoder `{encoder}` needs transformers: pip install 'precall[networks]'.") from None
 
 
-def _protocol(model: nn.Module, source: str) -> dict[str, Any]:
+def _protocol(model: torch.nn.Module, source: str) -> dict[str, Any]:
     return {"transformers": transformers("").__version__, "model": source, "weights": state_hash(model)}

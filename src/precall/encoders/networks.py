@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,13 +15,11 @@ from precall.devices import check_fork, network_device
 from precall.encoders.encoder import Encoder, FeatureMatrix, TensorEncoder
 from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, normalised_tensor, pillow_version
 from precall.encoders.weights import Weights, find_weights
+from precall.lazy import torch
 from precall.printing import shown
 from precall.samples import hashing
 from precall.samples.images import DECODING
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+from precall.theory.arrays import Tensor
 
 NVIDIA = "https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained/metrics"
 INCEPTION = Weights(
@@ -49,7 +47,6 @@ def efficientnet(*, device: str | None = None) -> Encoder:
 
     References: Tan and Le (2019); the weights are those of the TPU model garden, Apache-2.0 (`pretrained/NOTICE`).
     """
-    import torch
     from safetensors.torch import load_file
 
     from precall.encoders.efficientnet import POOLED, PooledStages
@@ -105,8 +102,6 @@ def inception_adm(*, weights: str | Path | None = None, device: str | None = Non
 
     References: Dhariwal and Nichol (2021), evaluator of guided-diffusion.
     """
-    import torch
-
     path, sha256 = find_weights("inception-adm", INCEPTION, weights)
     network = _load_script(path)
     place = on_device(network, device)
@@ -126,18 +121,15 @@ def inception_adm(*, weights: str | Path | None = None, device: str | None = Non
     return Encoder("inception-adm", "images", protocol | versions(place), np.asarray, forward)
 
 
-def _spatial(network: nn.Module, pixels: Tensor, pool: Tensor) -> list[Tensor]:
+def _spatial(network: torch.nn.Module, pixels: Tensor, pool: Tensor) -> list[Tensor]:
     """The first 7 channels of `mixed_6/conv`, by the layers of the FID network; none if it has no such layers."""
-    import torch
-    from torch.nn import functional
-
     if not hasattr(network, "layers"):
         return []
     n, channels, height, width = pixels.shape
     # as TensorFlow resized in 2015: output pixel i lies at i h/299, without half a pixel of offset
     shift = torch.tensor([[1, 0, 1 / width - 1 / 299], [0, 1, 1 / height - 1 / 299]], device=pixels.device)
-    grid = functional.affine_grid(shift.expand(n, 2, 3), [n, channels, 299, 299], align_corners=False)
-    sampled = functional.grid_sample(pixels.float(), grid, "bilinear", "border", align_corners=False)
+    grid = torch.nn.functional.affine_grid(shift.expand(n, 2, 3), [n, channels, 299, 299], align_corners=False)
+    sampled = torch.nn.functional.grid_sample(pixels.float(), grid, "bilinear", "border", align_corners=False)
     x, found = (sampled - 128) / 128, []
     for name, layer in cast(Any, network.layers).named_children():
         if name == "mixed_6":
@@ -161,8 +153,6 @@ def image_network(
     read: Callable[[Tensor], Any] | None = None,
 ) -> Encoder:  # fmt: skip
     """Create an encoder from a network that takes normalised images of one size; `read` returns its features."""
-    import torch
-
     place, read = on_device(network, device), read or network
     protocol = resizing.protocol | {"mean": list(scale[0]), "std": list(scale[1])} | protocol | versions(place)
 
@@ -178,10 +168,8 @@ def image_network(
     return Encoder(name, "images", protocol, resizing, forward, TensorEncoder(network, features))
 
 
-def on_device(network: nn.Module, device: str | None) -> torch.device:
+def on_device(network: torch.nn.Module, device: str | None) -> torch.device:
     """Freeze a network, move it to the requested device and return the device."""
-    import torch
-
     place = torch.device(network_device(device))
     network.eval()
     for parameter in network.parameters():
@@ -193,18 +181,14 @@ def on_device(network: nn.Module, device: str | None) -> torch.device:
 @contextmanager
 def evaluating() -> Iterator[None]:
     """Disable gradients; on CUDA, use full float32 precision and deterministic kernels."""
-    import torch
-
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     check_fork()
     with torch.inference_mode(), flags:
         yield
 
 
-def state_hash(network: nn.Module) -> str:
+def state_hash(network: torch.nn.Module) -> str:
     """SHA-256 of a network's parameters and buffers: names, dtypes, shapes and bytes."""
-    import torch
-
     parts = []
     for name, tensor in sorted(network.state_dict().items()):
         data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
@@ -212,9 +196,8 @@ def state_hash(network: nn.Module) -> str:
     return hashing.combined(parts)
 
 
-def _random_network(seed: int) -> nn.Module:
+def _random_network(seed: int) -> torch.nn.Module:
     """VGG16 with He initialisation: the variance 2/fan-in preserves the scale of the activations through ReLUs."""
-    import torch
     from torch import nn
 
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -275,8 +258,6 @@ def _scripted_protocol(resize: str, sha256: str) -> dict[str, Any]:
 
 def _by_shape(network: Callable[[Tensor], Tensor], place: torch.device, images: list[Any]) -> FeatureMatrix:
     """Features of images of any size, by a network that takes images of one size at a time."""
-    import torch
-
     rows: dict[int, Any] = {}
     with evaluating():
         for shape in dict.fromkeys(image.shape for image in images):
@@ -289,14 +270,12 @@ def _by_shape(network: Callable[[Tensor], Tensor], place: torch.device, images: 
     return np.stack([rows[i] for i in range(len(images))])
 
 
-def _load_script(path: Path) -> nn.Module:
+def _load_script(path: Path) -> torch.nn.Module:
     """Load a TorchScript archive, which contains its own bytecode rather than a Python pickle."""
-    import torch
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # newer torch prefers torch.export; the files are older
-            network: nn.Module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+            network: torch.nn.Module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
             return network
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
@@ -305,6 +284,4 @@ def _load_script(path: Path) -> nn.Module:
 
 def versions(place: torch.device) -> dict[str, str]:
     """The version of torch and the type of the device, since kernels differ between them."""
-    import torch
-
     return {"torch": torch.__version__, "device": place.type}

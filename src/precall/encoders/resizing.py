@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
 from precall.samples.images import DECODING, Pixels
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from precall.theory.arrays import Tensor
 
 Scale = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
 
@@ -87,15 +85,11 @@ def normalised_tensor(images: Tensor, mean: Sequence[float], std: Sequence[float
 
 @lru_cache(maxsize=64)  # a captured CUDA graph may not copy from the host
 def _weights(resizing: Resizing, length: int, other: int, device: torch.device) -> Tensor:
-    import torch
-
     return torch.from_numpy(resizing.weights(length, other)).to(device)
 
 
 @lru_cache(maxsize=16)
 def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
-    import torch
-
     return torch.tensor(values, device=device).view(-1, 1, 1)
 
 
