@@ -62,7 +62,8 @@ def _on_a_page(home: str) -> bool:
 def _home(package: str, name: str) -> str:
     """Where a public name is defined."""
     module = import_module(package)
-    homes: Mapping[str, str] = getattr(module, "_HOME", {})
+    listed: Mapping[str, str] = getattr(module, "_MODULES", {})
+    homes = {one: home for home, names in listed.items() for one in names.split()}
     if name in homes:
         return f"{package}.{homes[name]}.{name}"
     defined = str(getattr(getattr(module, name), "__module__", None))

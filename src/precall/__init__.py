@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from precall.lazy import homes, lazily
+from precall.lazy import lazily
 
 __version__ = "0.1.0"
 
@@ -41,10 +41,9 @@ _MODULES = {
     "theory.divergences": "Divergence",
     "theory.spectrum": "RatioSpectrum",
 }
-_HOME = homes(_MODULES)
-_load, _ = lazily(__name__, _HOME)
+_load, _, _NAMES = lazily(__name__, _MODULES)
 
-__all__ = [*_HOME, *_ROOMS, "__version__"]
+__all__ = [*_NAMES, *_ROOMS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

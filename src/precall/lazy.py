@@ -11,30 +11,25 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 
-def homes(modules: Mapping[str, str]) -> dict[str, str]:
-    """Public name → module, from the names that each module defines, separated by spaces."""
-    return {name: module for module, names in modules.items() for name in names.split()}
+def lazily(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], tuple[str, ...]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names are loaded on first use.
 
-
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package whose names are loaded on first use.
-
-    Every package that uses it has the same form: imports under `TYPE_CHECKING`, a table `_HOME`, and two lines:
-
-        __all__ = [*_HOME]
-        __getattr__, __dir__ = lazily(__name__, _HOME)
+    Every package that uses it has the same form: imports under `TYPE_CHECKING`, and a table of its modules.
 
     Args:
         package: `__name__` of the package.
-        homes: public name → module below the package that defines it.
+        modules: the public names that each module below the package defines, separated by spaces.
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{homes[name]}"), name)
 
-    return load, lambda: sorted(homes)
+    return load, lambda: sorted(homes), tuple(homes)
 
 
 class LazyModule(ModuleType):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import homes, lazily
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.improve.blending import Blend as Blend, blend as blend
@@ -49,6 +49,4 @@ _MODULES = {
     "source": "Refined SamplingError",
     "targets": "surplus target",
 }
-_HOME = homes(_MODULES)
-__all__ = [*_HOME]
-__getattr__, __dir__ = lazily(__name__, _HOME)
+__getattr__, __dir__, __all__ = lazily(__name__, _MODULES)

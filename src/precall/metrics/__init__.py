@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import homes, lazily
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.assessment import Reference as Reference, assess as assess
@@ -64,6 +64,4 @@ _MODULES = {
     "scores.results": "Assessment Comparison",
     "scores.score": "Interval Score",
 }
-_HOME = homes(_MODULES)
-__getattr__, __dir__ = lazily(__name__, _HOME)
-__all__ = list(_HOME)
+__getattr__, __dir__, __all__ = lazily(__name__, _MODULES)

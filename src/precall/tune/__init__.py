@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import homes, lazily
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.tune.ascent import capped_ascent as capped_ascent
@@ -38,6 +38,4 @@ _MODULES = {
     "trainer": "Settings Trainer",
     "watch": "TrainingStopped",
 }
-_HOME = homes(_MODULES)
-__all__ = [*_HOME]
-__getattr__, __dir__ = lazily(__name__, _HOME)
+__getattr__, __dir__, __all__ = lazily(__name__, _MODULES)

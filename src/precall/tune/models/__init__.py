@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precall.lazy import homes, lazily
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.tune.models.biggan import (
@@ -30,6 +30,4 @@ _MODULES = {
     "flows": "Flow RealNVP",
     "mlp": "ConvDiscriminator ConvGenerator MLPDiscriminator MLPGenerator",
 }
-_HOME = homes(_MODULES)
-__all__ = [*_HOME]
-__getattr__, __dir__ = lazily(__name__, _HOME)
+__getattr__, __dir__, __all__ = lazily(__name__, _MODULES)
