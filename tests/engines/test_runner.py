@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from precall.engines.engine import EngineTask, LocalEngine, Shared
-from precall.engines.runner import Manifest, Runner, engine_named, key_of
+from precall.engines.runner import Manifest, Runner, engine_named
+from precall.samples.hashing import combined
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def engine():
 
 
 def tasks(n, function=lambda i: {"x": np.array(i)}):
-    return [EngineTask(f"task {i}", function, (i,), key_of(str(i))) for i in range(n)]
+    return [EngineTask(f"task {i}", function, (i,), combined([str(i)])) for i in range(n)]
 
 
 def joined(parts):
@@ -34,13 +35,13 @@ def test_results_come_in_the_order_of_the_tasks(engine, tmp_path):
             second.set()
         return {"x": np.array(i)}
 
-    assert Runner(engine, tmp_path).stage("s", key_of("a"), tasks(6, late), joined)["x"].tolist() == list(range(6))
+    assert Runner(engine, tmp_path).stage("s", combined(["a"]), tasks(6, late), joined)["x"].tolist() == list(range(6))
 
 
 def test_a_finished_stage_is_not_computed_again(engine, tmp_path):
-    Runner(engine, tmp_path).stage("s", key_of("a"), tasks(3), joined)
+    Runner(engine, tmp_path).stage("s", combined(["a"]), tasks(3), joined)
     again = Runner(engine, tmp_path)
-    assert again.stage("s", key_of("a"), iter(()), joined)["x"].tolist() == [0, 1, 2]
+    assert again.stage("s", combined(["a"]), iter(()), joined)["x"].tolist() == [0, 1, 2]
     assert again.timings()["s"]["merged"]
     assert [path.name for path in tmp_path.rglob("*.npz")] == ["stage.npz"]
 
@@ -52,31 +53,31 @@ def test_after_an_error_only_missing_tasks_are_computed(engine, tmp_path):
         return {"x": np.array(i)}
 
     with pytest.raises(ValueError, match="bad") as caught:
-        Runner(engine, tmp_path).stage("s", key_of("a"), tasks(6, fails), joined)
+        Runner(engine, tmp_path).stage("s", combined(["a"]), tasks(6, fails), joined)
     assert caught.value.__notes__ == ["task 4"]
     again = Runner(engine, tmp_path)
-    assert again.stage("s", key_of("a"), tasks(6), joined)["x"].tolist() == list(range(6))
+    assert again.stage("s", combined(["a"]), tasks(6), joined)["x"].tolist() == list(range(6))
     assert again.records["s"].kept >= 3
     assert again.records["s"].computed == 6 - again.records["s"].kept
 
 
 def test_a_damaged_result_is_set_aside_and_computed_again(engine, tmp_path, caplog):
-    kept = Manifest.of(tmp_path, "s", key_of("a"))
-    kept.write(key_of("0"), {"x": np.array(7)})
+    kept = Manifest.of(tmp_path, "s", combined(["a"]))
+    kept.write(combined(["0"]), {"x": np.array(7)})
     (path,) = tmp_path.rglob("*.npz")
     path.write_bytes(path.read_bytes()[:-90] + b"x" * 90)
-    found = Runner(engine, tmp_path).stage("s", key_of("a"), tasks(2), joined)
+    found = Runner(engine, tmp_path).stage("s", combined(["a"]), tasks(2), joined)
     assert found["x"].tolist() == [0, 1]
     assert "damaged" in caplog.text
 
 
 def test_an_intact_result_is_used_rather_than_computed(engine, tmp_path):
-    Manifest.of(tmp_path, "s", key_of("a")).write(key_of("0"), {"x": np.array(7)})
-    assert Runner(engine, tmp_path).stage("s", key_of("a"), tasks(2), joined)["x"].tolist() == [7, 1]
+    Manifest.of(tmp_path, "s", combined(["a"])).write(combined(["0"]), {"x": np.array(7)})
+    assert Runner(engine, tmp_path).stage("s", combined(["a"]), tasks(2), joined)["x"].tolist() == [7, 1]
 
 
 def test_nothing_is_unpickled(tmp_path):
-    kept = Manifest.of(tmp_path, "s", key_of("a"))
+    kept = Manifest.of(tmp_path, "s", combined(["a"]))
     kept.write("k", {"x": np.array([{}], dtype=object)})
     assert kept.read("k") is None
 
@@ -106,7 +107,7 @@ def test_a_shared_value_that_fails_fails_each_task(engine):
 def test_progress_counts_the_sizes(engine, tmp_path):
     seen = []
     runner = Runner(engine, tmp_path, lambda *report: seen.append(report))
-    runner.stage("s", key_of("a"), tasks(3), joined, total=3)
+    runner.stage("s", combined(["a"]), tasks(3), joined, total=3)
     assert seen == [("s", 1, 3), ("s", 2, 3), ("s", 3, 3)]
 
 

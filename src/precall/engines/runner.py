@@ -9,7 +9,6 @@ aside, and its task is computed again. Nothing in the folder is ever unpickled.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import time
 from collections import deque
@@ -43,14 +42,6 @@ def engine_named(name: str, *, ray_address: str | None = None, largest: int = 0)
     if ray_address is not None:
         raise ValueError("`ray_address` is for `engine='ray'`; got `engine='local'`. Leave it out.")
     return LocalEngine()
-
-
-def key_of(*parts: str) -> str:
-    """SHA-256 of a sequence of texts. Each text is preceded by its length, so different sequences never coincide."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,13 @@ import numpy.typing as npt
 
 from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask
-from precall.engines.runner import key_of
 from precall.lazy import torch
 from precall.metrics.cells.kmeans import cells_of, drawn_rows, fitted_centres
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, moved
 from precall.metrics.pairs.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.scale.sharded_features import Surveyed
-from precall.samples.hashing import of_array
+from precall.samples.hashing import combined, of_array
 from precall.theory.arrays import Array, Index, Matrix
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def within_tasks(one: Surveyed, size: int, kernel: Kernel | None, key: str) -> I
     for i, j in combinations_with_replacement(range(len(one.shards)), 2):
         arguments = one.shards[i], None if i == j else one.shards[j], size, kernel
         n = one.length(i) * one.length(j) * (1 if i == j else 2)
-        of_task = key_of(key, one.sha256[i], one.sha256[j], str(i == j))
+        of_task = combined([key, one.sha256[i], one.sha256[j], str(i == j)])
         yield EngineTask(f"shards {i} and {j}", within, arguments, of_task, n)
 
 
@@ -141,13 +140,13 @@ def cross_tasks(
     real, fake = sides
     radii = [[of[rows] for rows in one.rows] for one, of in zip(sides, margins, strict=True)]
     known = [
-        [key_of(sha, of_array(of)) for sha, of in zip(one.sha256, own, strict=True)]
+        [combined([sha, of_array(of)]) for sha, of in zip(one.sha256, own, strict=True)]
         for one, own in zip(sides, radii, strict=True)
     ]
     for i, j in product(range(len(real.shards)), range(len(fake.shards))):
         arguments = (real.shards[i], fake.shards[j], radii[0][i], radii[1][j], *how)
         size = 2 * real.length(i) * fake.length(j)
-        of_task = key_of(key, known[0][i], known[1][j])
+        of_task = combined([key, known[0][i], known[1][j]])
         yield EngineTask(f"real shard {i} and fake shard {j}", cross, arguments, of_task, size)
 
 
@@ -169,7 +168,7 @@ def each_shard(
     one: Surveyed, function: Callable[..., Arrays], arguments: tuple[object, ...], key: str
 ) -> Iterator[EngineTask]:
     for i, shard in enumerate(one.shards):
-        yield EngineTask(f"shard {i}", function, (shard, *arguments), key_of(key, one.sha256[i]), one.length(i))
+        yield EngineTask(f"shard {i}", function, (shard, *arguments), combined([key, one.sha256[i]]), one.length(i))
 
 
 def joined(name: str, axis: int = 0) -> Callable[[Iterable[Arrays]], Arrays]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from precall import __version__
 from precall.encoders.cache import cache_dir
 from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.runner import Runner, engine_named, key_of
+from precall.engines.runner import Runner, engine_named
 from precall.files import check_output_folder, write_atomically
 from precall.metrics.assessing.registry import METRICS, requested
 from precall.metrics.assessing.requests import check_holdout
@@ -41,7 +41,7 @@ from precall.metrics.scale.sharded_features import Shards, Surveyed, encoded, su
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
 from precall.progress import Progress
-from precall.samples.hashing import of_array
+from precall.samples.hashing import combined, of_array
 from precall.theory import checks
 from precall.theory.arrays import Array, Index
 
@@ -112,10 +112,10 @@ class ShardedRun(WholeRun):
         """The radii of one side, and the sums of the kernel."""
         if side not in self._radii:
             one, size = self.sides[side], sweep.list_size((self.k,), 1, self.sides[side].n)
-            key = key_of("within", FORMAT, __version__, str(size), repr(self._read_kernel))
+            key = combined(["within", FORMAT, __version__, str(size), repr(self._read_kernel)])
             tasks = shard_tasks.within_tasks(one, size, self._read_kernel, key)
             merge = lambda found: shard_tasks.merge_within(one, size, found)  # noqa: E731
-            merged = self.runner.stage(f"{side} balls", key_of(key, one.key), tasks, merge, one.n**2)
+            merged = self.runner.stage(f"{side} balls", combined([key, one.key]), tasks, merge, one.n**2)
             self._radii[side] = sweep.radii_of(shard_tasks.lists_of(merged), (self.k,), 1), _sums(merged)
         return self._radii[side]
 
@@ -134,10 +134,10 @@ class ShardedRun(WholeRun):
     def _crossed(self, stage: str, real: sweep.Radii, kernel: Kernel | None) -> tuple[Neighborhoods, Sums | None]:
         fake, sides = self._within("fake")[0], (self.sides["real"], self.sides["fake"])
         plan = sweep.cross_plan(real, fake, self.ties)
-        key = key_of("cross", FORMAT, __version__, repr(plan), repr(kernel))
+        key = combined(["cross", FORMAT, __version__, repr(plan), repr(kernel)])
         margins = [of.squared_margins for of in (real, fake)]
         tasks = shard_tasks.cross_tasks(sides, margins, (plan, kernel), key)
-        whole = key_of(key, *(one.key for one in sides), *map(of_array, margins))
+        whole = combined([key, *(one.key for one in sides), *map(of_array, margins)])
         merge = lambda found: shard_tasks.merge_cross(sides, plan, found)  # noqa: E731
         merged = self.runner.stage(stage, whole, tasks, merge, 2 * self.totals[0] * self.totals[1])
         return sweep.neighborhoods(real, fake, self.ties, shard_tasks.crossing_of(merged, plan)), _sums(merged)
@@ -155,12 +155,12 @@ class ShardedRun(WholeRun):
             raise ValueError(f"shards hold the features of an encoder, not its output `{output}`. {way_out}")
         of = shard_tasks.moments_of_arrays
         merge = lambda parts: shard_tasks.arrays_of_moments(reduce(Moments.merge, map(of, parts)))  # noqa: E731
-        key = key_of("moments", FORMAT, __version__)
+        key = combined(["moments", FORMAT, __version__])
         return of(self._over_shards(side, "moments", shard_tasks.moments, (), key, merge))
 
     def influences(self, side: str, of: Influence) -> Array:
         """The influence of every sample of one side on FID."""
-        key = key_of("influences", FORMAT, __version__, *map(of_array, (of.mean, of.slope, of.map_root)))
+        key = combined(["influences", FORMAT, __version__, *map(of_array, (of.mean, of.slope, of.map_root))])
         shared, merge = Shared(key, shard_tasks.same, (of,)), shard_tasks.joined("psi")
         return self._over_shards(side, "influences", shard_tasks.influences, (shared,), key, merge)["psi"]
 
@@ -176,7 +176,7 @@ class ShardedRun(WholeRun):
         """The merged result of a stage with one task per shard of a side."""
         one = self.sides[side]
         tasks = shard_tasks.each_shard(one, function, arguments, key)
-        return self.runner.stage(f"{side} {stage}", key_of(key, one.key), tasks, merge, one.n)
+        return self.runner.stage(f"{side} {stage}", combined([key, one.key]), tasks, merge, one.n)
 
     @cached_property
     def clusters(self) -> Clusters:
@@ -189,21 +189,21 @@ class ShardedRun(WholeRun):
         drawn = [drawn_rows(total, cells, seed)[0].numpy() for seed in seeds]
         rows = [shard_tasks.scaled_rows(one, mean, exponent) for one in self._drawn(drawn)]
         centres = self._centres(rows, cells, seeds)
-        key = key_of("cells", FORMAT, __version__, of_array(mean), str(exponent), of_array(centres))
+        key = combined(["cells", FORMAT, __version__, of_array(mean), str(exponent), of_array(centres)])
         how = (mean, exponent, centres), key, shard_tasks.joined("labels", axis=1)
         real, fake = (self._over_shards(side, "cells", shard_tasks.labels, *how)["labels"] for side in ("real", "fake"))
         return Clusters(histogram_spectrum(real, fake), real, fake, cells, self.seed)
 
     def _centres(self, rows: Sequence[npt.NDArray[Any]], cells: int, seeds: Sequence[int]) -> npt.NDArray[Any]:
         """The centres of each repeat, shape (repeats, cells, d)."""
-        total, key = sum(self.totals), key_of("centres", FORMAT, __version__, str(cells), str(STARTS))
-        keys = [key_of(key, str(total), str(seed), of_array(one)) for one, seed in zip(rows, seeds, strict=True)]
+        total, key = sum(self.totals), combined(["centres", FORMAT, __version__, str(cells), str(STARTS)])
+        keys = [combined([key, str(total), str(seed), of_array(one)]) for one, seed in zip(rows, seeds, strict=True)]
         tasks = [
             EngineTask("k-means", shard_tasks.centres, (one, total, cells, seed, STARTS), of_task)
             for one, seed, of_task in zip(rows, seeds, keys, strict=True)
         ]
         merge = lambda parts: {"centres": np.stack([one["centres"] for one in parts])}  # noqa: E731
-        return self.runner.stage("k-means", key_of(*keys), tasks, merge, len(tasks))["centres"]
+        return self.runner.stage("k-means", combined(keys), tasks, merge, len(tasks))["centres"]
 
     def _drawn(self, drawn: Sequence[Index]) -> list[npt.NDArray[Any]]:
         """The drawn rows of the union, for each repeat."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from precall.devices import exact_device
 from precall.encoders.sharding import ShardEncoder, pieces
 from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.runner import Runner, key_of
+from precall.engines.runner import Runner
 from precall.metrics.inputs.features import as_features, tiles
 from precall.samples import hashing, open_samples
 from precall.samples.opening import shard_files
@@ -85,7 +85,7 @@ class Surveyed:
     @cached_property
     def key(self) -> str:
         """SHA-256 of all shards in order."""
-        return key_of(*self.sha256)
+        return hashing.combined(self.sha256)
 
     def length(self, i: int) -> int:
         """Number of samples of shard i."""
@@ -153,7 +153,7 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         "encoder": "identity",
         "protocol": {},
         **source.protocol,
-        "fingerprint": key_of(*sha256),
+        "fingerprint": hashing.combined(sha256),
         "shape": [ends[-1], dimension],
         "errors": [],
         "shards": len(found),
