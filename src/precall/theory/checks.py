@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.theory.arrays import Array as Array
+from precall.theory.arrays import Array
 
 
 def vector(name: str, values: object, *, infinite: bool = False) -> Array:

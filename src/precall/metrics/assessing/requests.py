@@ -17,7 +17,6 @@ from precall.samples.columns import TableChoice
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.samples.columns import TableChoice
 
     F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,10 +7,10 @@ levels from permutations of the samples in the same cells, since k-means does no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.cells.histograms import histograms_of_pair
 from precall.metrics.scores.metric import RESAMPLES, Found, Metric, bounded_intervals, curve_found
 from precall.metrics.scores.score import (
@@ -26,9 +26,6 @@ from precall.metrics.scores.score import (
 )
 from precall.theory.mauve import mauve_variance
 from precall.theory.spectrum import RatioSpectrum
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 
 def _compute(run: Run) -> Found:

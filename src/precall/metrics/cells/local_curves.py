@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.metrics.assessing.run import Run
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.inputs.features import Pair, tile_rows
 from precall.metrics.inputs.records import first_equal_row, kept_together
@@ -21,9 +21,6 @@ from precall.metrics.scores.score import CURVE_SCORES, READ, over, read, reading
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.spectrum import RatioSpectrum
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 FEWEST = 20
 # Student's quantile for 50 draws, times √2: each sample is scored in one half and counted in the other, and the

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from precall.lazy import torch
+from precall.metrics.assessing.run import Run
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
@@ -34,9 +35,6 @@ from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Index, Tensor
 from precall.theory.spectrum import RatioSpectrum
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 PANELS = {"auto": ROWS, "auto_quick": 2000}  # most samples of each set that the panel is trained on, by estimator
 

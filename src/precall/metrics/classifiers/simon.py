@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from precall.lazy import torch
+from precall.metrics.assessing.run import Run
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
@@ -16,9 +15,6 @@ from precall.metrics.members.views import enlarged
 from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES
 from precall.theory.arrays import Array, Flags, Matrix, to_numpy
-
-if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
 
 ENSEMBLE = 10
 FEWEST = 20  # samples per class

@@ -33,8 +33,7 @@ from precall.metrics.inputs.features import (
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
-from precall.theory.arrays import is_tensor, to_numpy
-from precall.theory.checks import Array
+from precall.theory.arrays import Array, is_tensor, to_numpy
 
 FROM_MOMENTS = "none: it needs every sample, and only their moments are known"
 AnyMatrix: TypeAlias = Any  # an array, or a tensor on an accelerator

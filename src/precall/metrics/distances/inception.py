@@ -12,8 +12,7 @@ from precall.metrics.inputs.features import Features, as_features, tiles
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
-from precall.theory.arrays import to_numpy
-from precall.theory.checks import Array
+from precall.theory.arrays import Array, to_numpy
 
 
 def inception_score(probabilities: object, *, splits: int = 1, level: float = 0.95) -> Score:

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.lazy import torch
+from precall.metrics.assessing.run import Run
 from precall.metrics.distances.gaussian_kernel import mmd_score
 from precall.metrics.inputs.features import Pair, float64
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Score, ScoreInfo
 from precall.theory import checks
-from precall.theory.arrays import to_numpy
-from precall.theory.checks import Array
+from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Run
     from precall.metrics.pairs.kernels import Kernel
 
 BLOCK = 1024  # rows that are read at once

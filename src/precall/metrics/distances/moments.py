@@ -21,8 +21,7 @@ from precall.printing import brief
 from precall.samples import open_samples
 from precall.samples.arrays import Statistics
 from precall.theory import checks
-from precall.theory.arrays import to_numpy
-from precall.theory.checks import Array
+from precall.theory.arrays import Array, to_numpy
 from precall.theory.frontiers import Frontier
 
 DECIDED_BY_OUTLIERS = "none: a few outliers decide this score"  # what the settings of a score say in place of it

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array
-
-if TYPE_CHECKING:
-    from precall.theory.spectrum import RatioSpectrum
+from precall.theory.spectrum import RatioSpectrum
 
 INFINITY = float("inf")
 COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
