@@ -56,9 +56,15 @@ class ClassifierResult:
 
     @property
     def two_sample_test(self) -> Score:
-        """The classifier two-sample test: see `tested`."""
-        n, m = self.certificate.n_real, self.certificate.n_fake
-        return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m, test=self.test)
+        """The classifier two-sample test: balanced accuracy, with the p-value of a permutation test.
+
+        The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
+        """
+        n, m, settings = self.certificate.n_real, self.certificate.n_fake, {"classifier": self.name, "test": self.test}
+        half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
+        covers = "the balanced accuracy of this trained classifier on new samples"
+        interval = Interval(max(0.0, self.accuracy - half), min(1.0, self.accuracy + half), LEVEL, covers)
+        return Score(self.accuracy, interval, 0.5, n, m, settings, self.p_value)
 
     @property
     def failed(self) -> bool:
@@ -86,18 +92,6 @@ def certified(spectrum: RatioSpectrum, certificate: Certificate) -> RatioSpectru
     if (alpha <= most).all():
         return spectrum
     return RatioSpectrum.from_curve(lam=SLOPES, alpha=np.minimum(alpha, most))
-
-
-def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, test: str) -> Score:
-    """A classifier two-sample test: balanced accuracy, with the p-value of a permutation test.
-
-    The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
-    """
-    settings = {"classifier": classifier, "test": test}
-    half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
-    covers = "the balanced accuracy of this trained classifier on new samples"
-    interval = Interval(max(0.0, accuracy - half), min(1.0, accuracy + half), LEVEL, covers)
-    return Score(accuracy, interval, 0.5, n, m, settings, p_value)
 
 
 def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None) -> dict[str, Any]:
