@@ -54,10 +54,6 @@ class ResultsCache:
         sides = {"real": self.real, "holdout": self.holdout}
         return {side: _fingerprint(samples) for side, samples in sides.items() if samples is not None}
 
-    @cached_property
-    def made_with(self) -> dict[str, Any]:
-        return made_with()
-
     def entry(self, name: str, fake: SampleSet) -> Entry:
         """The place of one model."""
         from precall.encoders.cache import VERSION, cache_dir
@@ -68,7 +64,7 @@ class ResultsCache:
             if (known := settings.get(each)) is not None:
                 settings[each] = {"real": known["real"], "fake": known["fake"][name]}
         sides = [_described(one) for one in (self.real, fake)]
-        parts = [name, fingerprints, sides, self.encoders, settings, self.made_with]
+        parts = [name, fingerprints, sides, self.encoders, settings, made_with()]
         key = hashing.combined(json.dumps(part) for part in parts)
         return Entry(cache_dir() / "results" / f"{VERSION}-{key}.json", fingerprints)
 
