@@ -163,10 +163,10 @@ def test_the_losses_of_both_critics_are_added(tiny, objective):
     run.generator.forward = lambda z, labels=None: fake
     losses = run.route.discriminator_loss(objective, real, None, torch.zeros(8, 3))
     judged = [(critic(real), critic(fake)) for critic in run.discriminator]
-    assert losses.loss.item() == pytest.approx(sum(objective.discriminator_loss(*one).item() for one in judged))
+    assert losses["loss"].item() == pytest.approx(sum(objective.discriminator_loss(*one).item() for one in judged))
     loss = run.route.generator_loss(objective, real, None, torch.zeros(8, 3))
     assert loss.item() == pytest.approx(sum(objective.generator_loss(ours).item() for _, ours in judged))
-    torch.testing.assert_close(losses.real_logits, run.discriminator(real))
+    torch.testing.assert_close(losses["real_logits"], run.discriminator(real))
 
 
 def test_noise_is_added_to_the_features_and_not_to_the_images(tiny):
@@ -294,8 +294,8 @@ def test_the_loss_of_maps_is_the_mean_over_places_then_maps():
     of_maps = [objective.discriminator_loss(*pair) for pair in pairs]
     expected = objective.discriminator_loss(pixels(real), pixels(fake)) + (of_maps[0] + of_maps[1]) / 2
     losses = run.route.discriminator_loss(objective, real, None, torch.zeros(8, 3))
-    torch.testing.assert_close(losses.loss, expected)
-    torch.testing.assert_close(losses.fake_logits, run.discriminator(fake))
+    torch.testing.assert_close(losses["loss"], expected)
+    torch.testing.assert_close(losses["fake_logits"], run.discriminator(fake))
 
 
 def test_heads_learn_and_their_network_does_not():

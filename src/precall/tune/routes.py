@@ -14,14 +14,7 @@ from precall.tune import objective_state
 from precall.tune.critics import MapCritic, critics_of, noisy_logits, of_samples
 from precall.tune.objectives import DensityPR
 
-
-@dataclass(frozen=True)
-class Losses:
-    """The loss of a discriminator, and the logits from which it was computed."""
-
-    loss: Tensor
-    real_logits: Tensor
-    fake_logits: Tensor
+Judged = dict[str, Tensor]  # the "loss" of a discriminator, and "real_logits" and "fake_logits" that it follows from
 
 
 @dataclass(frozen=True)
@@ -36,7 +29,7 @@ class Adversarial:
     discriminator: nn.Module
     noise: float = 0.0
 
-    def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
+    def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Judged:
         """The discriminator's loss, from one pass over data and draws together."""
         with torch.no_grad():
             fake = self.generator(z, labels)
@@ -44,7 +37,8 @@ class Adversarial:
         judged = [[logits.chunk(2) for logits in one] for one in self.logits(torch.cat([real, fake]), both)]
         losses = [_mean([objective.discriminator_loss(*pair) for pair in one]) for one in judged]
         sides = ([of_samples([pair[side] for pair in one]) for one in judged] for side in range(2))
-        return Losses(reduce(torch.add, losses), *(torch.stack(side).mean(0) for side in sides))
+        real_logits, fake_logits = (torch.stack(side).mean(0) for side in sides)
+        return {"loss": reduce(torch.add, losses), "real_logits": real_logits, "fake_logits": fake_logits}
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
         """The objective's loss on new draws."""
@@ -73,7 +67,7 @@ class KnownDensity:
     mean: Tensor
     scale: Tensor
 
-    def discriminator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
+    def discriminator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Judged:
         """Logistic loss of data against noise, with the offset −log ν. Half of z is mapped to samples of the model."""
         half = len(z) // 2
         with torch.no_grad():
@@ -82,7 +76,8 @@ class KnownDensity:
             log_noise = self._log_noise(torch.cat([real, noise]))
         logits = self.critic(torch.cat([real, noise])).float() - log_noise
         real_logits, noise_logits = logits.split([len(real), len(noise)])
-        return Losses(objective.discriminator_loss(real_logits, noise_logits), real_logits, noise_logits)
+        loss = objective.discriminator_loss(real_logits, noise_logits)
+        return {"loss": loss, "real_logits": real_logits, "fake_logits": noise_logits}
 
     def generator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
         """`−α(λ)` from draws and their density, or `−β(λ)` from the density of data."""

@@ -180,12 +180,11 @@ class Trainer:
         """The loss and the logits of the discriminator on the next batch."""
         real, labels, z = self.next_batch()
         with self.fabric.autocast():
-            losses = self.route.discriminator_loss(objective, real, labels, z)
-        loss = losses.loss
+            judged = self.route.discriminator_loss(objective, real, labels, z)
         if self.settings.r1 and self.step % self.settings.r1_every == 0:
             slopes = sum(gradient_penalty(critic, real, labels) for critic in critics_of(self.discriminator))
-            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * slopes
-        return {"loss": loss, "real_logits": losses.real_logits, "fake_logits": losses.fake_logits}
+            judged["loss"] = judged["loss"] + self.settings.r1_every * self.settings.r1 / 2 * slopes
+        return judged
 
     def generator_loss(self, objective: Any) -> dict[str, Tensor]:
         """The loss of the generator on the next batch."""
