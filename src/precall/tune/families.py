@@ -59,8 +59,8 @@ class Family:
 FAMILIES = {
     "mlp": Family(_perceptron, _perceptron_critic),
     "conv": Family(
-        lambda shape, classes: ConvGenerator(_image(shape), latent=32, classes=classes),
-        lambda shape, classes: ConvDiscriminator(_image(shape), ch=64, classes=classes),
+        lambda shape, classes: ConvGenerator(shape, latent=32, classes=classes),
+        lambda shape, classes: ConvDiscriminator(shape, ch=64, classes=classes),
         multiple=4,
     ),
     "realnvp": Family(lambda shape, classes: RealNVP(shape), _flow_critic, flow=True),
@@ -119,11 +119,6 @@ def plan(data: TrainingData, model: str, family: Family) -> tuple[int, Settings]
     if family.flow:
         return (30_000, FLOW_OF_IMAGES) if images else (4000, FLOW_OF_POINTS)
     return (20_000, GAN_OF_IMAGES) if images else (20_000, GAN_OF_POINTS)
-
-
-def _image(shape: Shape) -> tuple[int, int, int]:
-    channels, height, width = shape
-    return channels, height, width
 
 
 def _side(shape: Shape) -> int:

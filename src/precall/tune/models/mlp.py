@@ -81,7 +81,7 @@ class MLPDiscriminator(nn.Module):
         return logits.squeeze(1)
 
 
-def _quarter(shape: tuple[int, int, int]) -> tuple[int, int]:
+def _quarter(shape: tuple[int, ...]) -> tuple[int, int]:
     """Height and width after halving twice."""
     if len(shape) != 3 or shape[1] % 4 or shape[2] % 4:
         raise ValueError(f"`shape` must be (channels, height, width) with sides divisible by 4; got {shape}.")
@@ -99,7 +99,7 @@ class ConvGenerator(nn.Module):
     """
 
     def __init__(
-        self, shape: tuple[int, int, int] = (1, 28, 28), *, latent: int = 64, ch: int = 32, classes: int = 0
+        self, shape: tuple[int, ...] = (1, 28, 28), *, latent: int = 64, ch: int = 32, classes: int = 0
     ) -> None:
         super().__init__()
         checks.count("ch", ch)
@@ -134,7 +134,7 @@ class ConvDiscriminator(nn.Module):
     it is a projection discriminator: the inner product of the class vector with the features is added to the logit.
     """
 
-    def __init__(self, shape: tuple[int, int, int] = (1, 28, 28), *, ch: int = 32, classes: int = 0) -> None:
+    def __init__(self, shape: tuple[int, ...] = (1, 28, 28), *, ch: int = 32, classes: int = 0) -> None:
         super().__init__()
         checks.count("ch", ch)
         height, width = _quarter(shape)
