@@ -45,8 +45,8 @@ def plot(comparison: Comparison, style: Style = "screen") -> Figure:
             _curve(curves, one, color=color, linestyle=STYLES[i % len(STYLES)], label=literal(name))
             f8, f1_8 = one.spectrum.f_score(8), one.spectrum.f_score(1 / 8)
             points.plot(f8, f1_8, "o", markersize=8, color=color, label=literal(name))
-    _square(curves, "recall β", "precision α", "Precision over recall")
-    _square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point per model")
+    square(curves, "recall β", "precision α", "Precision over recall")
+    square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point per model")
     if curves.get_lines():  # there are none if no curve was requested
         curves.legend(loc="lower left", frameon=False)
     return figure
@@ -64,7 +64,7 @@ def _for_paper(comparison: Comparison) -> Figure:
         for i, (name, one) in enumerate(drawn):
             look = GREYS[i % len(GREYS)], STYLES[i // len(GREYS) % len(STYLES) if len(drawn) > len(STYLES) else i]
             _curve(axes, one, color=look[0], linestyle=look[1], label=literal(name))
-        _square(axes, "recall β", "precision α", "")
+        square(axes, "recall β", "precision α", "")
         handles, labels = axes.get_legend_handles_labels()
         bands = [one.certificate for _, one in drawn if one.certificate is not None]
         if bands:
@@ -115,6 +115,7 @@ def _curve(axes: Axes, one: Assessment, *, color: str, linestyle: str, label: st
         axes.fill(*outline, color=color, alpha=0.12, linewidth=0)
 
 
-def _square(axes: Axes, x: str, y: str, title: str) -> None:
+def square(axes: Axes, x: str, y: str, title: str) -> None:
+    """Both axes from 0 to 1, of the same length, with a grid and these names."""
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=x, ylabel=y, title=title, aspect="equal")
     axes.grid(alpha=0.3)

@@ -9,7 +9,7 @@ import numpy as np
 
 from precall.metrics.scores.score import Score
 from precall.printing import aligned, plain_pictures, shown, wrapped
-from precall.report.figures import COLORS, STYLES, literal
+from precall.report.figures import COLORS, STYLES, literal, square
 from precall.report.table import most_decimals, two_lines
 
 if TYPE_CHECKING:
@@ -65,12 +65,10 @@ def plot(found: Tradeoff) -> Figure:
         _along(along, found, model, **look)
         envelope = found.envelope(model)
         envelopes.plot(envelope.beta, envelope.alpha, **look)
-    for axes, title in ((along, "k-NN scores at each setting"), (envelopes, "Best curve over all settings")):
-        axes.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal", title=title)
-        axes.grid(alpha=0.3)
+    square(along, "recall", "precision", "k-NN scores at each setting")
+    square(envelopes, "recall β", "precision α", "Best curve over all settings")
+    for axes in (along, envelopes):
         axes.legend(loc="lower left", frameon=False)
-    along.set(xlabel="recall", ylabel="precision")
-    envelopes.set(xlabel="recall β", ylabel="precision α")
     return figure
 
 
@@ -99,13 +97,7 @@ def _along(axes: Axes, found: Tradeoff, model: str, *, color: str, linestyle: st
     values = list(found.of(model))
     scores = [_scores(found, model, value) for value in values]
     y, x = np.array([[score.value for score in pair] for pair in scores]).T
-    up, across = (np.abs(np.transpose([_ends(pair[i]) for pair in scores]) - at) for i, at in ((0, y), (1, x)))
+    up, across = (np.transpose([pair[i].reach for pair in scores]) for i in (0, 1))
     axes.errorbar(x, y, yerr=up, xerr=across, color=color, linestyle=linestyle, marker="o", label=label, elinewidth=0.8)
     for value, right, above in zip(values, x.tolist(), y.tolist(), strict=True):
         axes.annotate(f"{value:g}", (right, above), textcoords="offset points", xytext=(4, 4), fontsize=8, color=color)
-
-
-def _ends(score: Score) -> tuple[float, float]:
-    """The ends of the interval, which contains the value."""
-    low, high = (score.value, score.value) if score.interval is None else (score.interval.low, score.interval.high)
-    return min(low, score.value), max(high, score.value)

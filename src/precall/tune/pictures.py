@@ -97,19 +97,13 @@ def _plane(axes: Axes, scores: Mapping[float, Mapping[str, Score]]) -> None:
     """Precision over recall, one point with intervals per λ."""
     points = {lam: (one["recall"], one["precision"]) for lam, one in scores.items()}
     x, y = ([pair[i].value for pair in points.values()] for i in (0, 1))
-    across, up = (np.transpose([_reach(pair[i]) for pair in points.values()]) for i in (0, 1))
+    across, up = (np.transpose([pair[i].reach for pair in points.values()]) for i in (0, 1))
     axes.errorbar(x, y, xerr=across, yerr=up, fmt="o-", elinewidth=0.8)
     for lam, right, above in zip(points, x, y, strict=True):
         axes.annotate(f"λ = {lam:g}", (right, above), textcoords="offset points", xytext=(8, 8))
     axes.set(xlabel="recall", ylabel="precision", title="against held-out data")
     axes.margins(0.15)
     axes.grid(alpha=0.3)
-
-
-def _reach(score: Score) -> tuple[float, float]:
-    """How far the interval reaches below and above the value."""
-    ends = score.interval
-    return (0.0, 0.0) if ends is None else (max(0.0, score.value - ends.low), max(0.0, ends.high - score.value))
 
 
 def _shown(axes: Axes, samples: Tensor, real: Tensor) -> None:

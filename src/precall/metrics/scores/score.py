@@ -80,6 +80,12 @@ class Score:
         """Whether its test rejects at a level; no test rejects nothing."""
         return self.p_value is not None and self.p_value <= level
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How far the interval reaches below and above the value; 0 without one."""
+        low, high = (self.value, self.value) if self.interval is None else (self.interval.low, self.interval.high)
+        return max(0.0, self.value - low), max(0.0, high - self.value)
+
     def __float__(self) -> float:
         return float(self.value)
 
