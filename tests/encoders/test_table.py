@@ -3,6 +3,7 @@
 import datetime
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_missing_values_have_an_indicator_or_a_category(make):
 
 def test_what_the_reals_never_have_is_unexpected(make):
     real = make(x=range(100), when=["2024-01-01", "2024-02-01"] * 50, c=["a", "b"] * 50, w=[0.5, 1.5] * 50)
-    real = real.chosen(TableChoice(kinds={"x": "number"}))
+    real = replace(real, choice=TableChoice(kinds={"x": "number"}))
     fake = make("fake", x=["old", "1"], when=["2024-01-01", "soon"], c=["q", "a"], w=["", "1"])
     _, unexpected = columns_of(table_encoder(reference=real), fake)
     assert unexpected.tolist() == [3, 1]
@@ -144,10 +145,10 @@ def test_identifiers_are_left_out_with_a_warning_and_kinds_can_be_given(make):
     assert "--kinds n=integer" in str(said[1].message)
     assert list(encoder.protocol["columns"]) == ["x"]
     assert encoder.protocol["left_out"] == {"patient_id": "identifier", "n": "identifier"}
-    given = table_encoder(reference=real.chosen(TableChoice(kinds={"n": "number"}, ignore=["patient_id"])))
+    given = table_encoder(reference=replace(real, choice=TableChoice(kinds={"n": "number"}, ignore=["patient_id"])))
     assert list(given.protocol["columns"]) == ["x", "n"]
     with pytest.raises(ValueError, match="must have a column to compare; all are left out"):
-        table_encoder(reference=real.chosen(TableChoice(columns=["n"])))
+        table_encoder(reference=replace(real, choice=TableChoice(columns=["n"])))
 
 
 def test_free_text_is_left_out_or_encoded_by_its_length(make):
@@ -155,7 +156,7 @@ def test_free_text_is_left_out_or_encoded_by_its_length(make):
     real = make(note=notes, x=rng.normal(size=N))
     with pytest.warns(ColumnWarning, match="column note is left out: it looks like free text"):
         table_encoder(reference=real)
-    encoder = table_encoder(reference=real.chosen(TableChoice(kinds={"note": "text"})))
+    encoder = table_encoder(reference=replace(real, choice=TableChoice(kinds={"note": "text"})))
     found, _ = columns_of(encoder, real)
     assert np.corrcoef(found["note"][:, 0], list(map(len, notes)))[0, 1] > 0.999
 
@@ -163,10 +164,10 @@ def test_free_text_is_left_out_or_encoded_by_its_length(make):
 def test_the_protocol_has_names_of_categories_only_if_rows_may_be_shown(make):
     real = make(city=["Rome", "Oslo"] * 200, level=["low", "high"] * 200, who=[f"name{i}" for i in range(N)])
     ignored = TableChoice(ignore=["who"])
-    hidden = json.dumps(table_encoder(reference=real.chosen(ignored)).protocol)
+    hidden = json.dumps(table_encoder(reference=replace(real, choice=ignored)).protocol)
     assert not any(word in hidden for word in ("Rome", "Oslo", '"low"', "name1"))
     shown = TableChoice(show_rows=True, kinds={"who": "category"})
-    protocol = json.dumps(table_encoder(reference=real.chosen(shown)).protocol)
+    protocol = json.dumps(table_encoder(reference=replace(real, choice=shown)).protocol)
     assert "Rome" in protocol
     assert "name1" not in protocol  # an identifier is never shown, whatever kind it is given
 

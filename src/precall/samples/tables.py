@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -104,14 +104,6 @@ class TableRows(SampleSet):
     def positions(self, rows: Index) -> Index:
         """Where these rows are among the cells of a column."""
         return np.searchsorted(self.even, rows) if self.uneven else rows
-
-    def chosen(self, choice: TableChoice) -> TableRows:
-        """The same rows, with what the user says about the columns."""
-        return replace(self, choice=choice)
-
-    def showing(self, columns: Sequence[str]) -> TableRows:
-        """The same rows, with the columns that galleries may show."""
-        return replace(self, visible=tuple(columns))
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of the files' bytes, or of the columns of a data frame."""

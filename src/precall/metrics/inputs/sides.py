@@ -211,7 +211,7 @@ def side(
         samples = found
         if isinstance(found, TableRows) and chosen.name == "table":
             visible = [name for name, column in chosen.protocol["columns"].items() if not column["private"]]
-            samples = found.showing(visible if chosen.protocol["rows_shown"] else ())
+            samples = replace(found, visible=tuple(visible) if chosen.protocol["rows_shown"] else ())
         encoded = encode(samples, chosen, progress=progress)
         matrix, widths = as_features(name, encoded.array, at_least=at_least), encoded.protocol.get("outputs", {})
         ends = np.cumsum([0, *widths.values()])  # the outputs lie side by side in one matrix
@@ -243,7 +243,7 @@ def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int)
         if not isinstance(samples, TableRows):
             only = "`columns`, `ignore`, `kinds` and `show_rows` are for tables"
             raise ValueError(f"{only}; `real` holds {samples.kind}.")
-        samples = samples.chosen(table)
+        samples = replace(samples, choice=table)
     if isinstance(samples, ReferenceRows):
         return _of_reference(samples)
     return _of_statistics(cast("Statistics", samples)) if samples.kind == "moments" else samples
