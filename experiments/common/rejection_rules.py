@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precall.theory import checks
-from precall.theory.acceptance import AcceptanceRule, ClippedRule, checked_ratios, clipped_rule, ratio_cells, with_rate
+from precall.theory.acceptance import ClippedRule, checked_ratios, clipped_rule, mean_acceptance, ratio_cells
 from precall.theory.arrays import Array, is_tensor, to_numpy
 from precall.theory.elementwise import Number, functions
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LogisticRule(AcceptanceRule):
+class LogisticRule:
     """`a(r) = r / (r (1 − e^g) + M e^g) = σ(log(r/M) − log(1 − r/M) − g)`: the rule of DRS.
 
     `g = 0` is plain rejection; a smaller g accepts more. Ratios of at least M (new ratios may exceed those seen) are
@@ -51,7 +51,9 @@ class LogisticRule(AcceptanceRule):
         """The shift g ≤ 0 of the logit that meets the budget."""
         return -self.log_tau - math.log(self.largest) if self.largest > 0 else -math.inf
 
-    def _accept(self, r: Number) -> Number:
+    def __call__(self, ratios: Ratios) -> Array | torch.Tensor:
+        """Acceptance probabilities of `ratios`, in [0, 1]."""
+        r = checked_ratios(ratios)
         xp = functions(r)
         with np.errstate(over="ignore", invalid="ignore"):
             # a = σ(log(r/M) − log(1 − r/M) − g), Verine (2024), eq. 6.7, with log τ = −g − log M
@@ -87,7 +89,7 @@ def drs(*, ratios: Ratios, budget: float, weights: Ratios | None = None) -> Logi
     rule = LogisticRule(math.inf, float(r.max()), optimal.filler, K)
     if optimal.threshold > 0:  # the logistic rule lies below min(1, τ r), so it needs a larger τ
         rule = replace(rule, log_tau=_logistic_slope(r, w, 1 / K, low=-math.log(optimal.threshold)))
-    return with_rate(rule, r, w)
+    return replace(rule, rate=mean_acceptance(rule, r, w))
 
 
 def rejection(*, ratios: Ratios, weights: Ratios | None = None) -> ClippedRule:
@@ -104,8 +106,9 @@ def rejection(*, ratios: Ratios, weights: Ratios | None = None) -> ClippedRule:
         Verine (2024), section 6.1; docs/theory.md, Rejection.
     """
     r, w = ratio_cells(ratios, weights)
-    rule = with_rate(clipped_rule(r, w, math.inf), r, w)
-    return replace(rule, budget=1 / rule.rate)
+    rule = clipped_rule(r, w, math.inf)
+    rate = mean_acceptance(rule, r, w)
+    return replace(rule, rate=rate, budget=1 / rate)
 
 
 def _logit(r: Number, M: float) -> Number:

@@ -29,7 +29,7 @@ class RejectionSampler(ABC):
     pilot: int = 10_000
 
     @abstractmethod
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.AcceptanceRule:
+    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule:
         """The acceptance rule for the pilot's ratios."""
 
     @final

@@ -8,9 +8,9 @@ rate `Z = E_Q[a]`, so budget K means `Z ≥ 1/K`, or `q̃ ≤ K q`. Every rule d
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar, overload
+from typing import TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,35 +23,8 @@ from precall.theory.elementwise import Number, functions
 Ratios: TypeAlias = "ArrayLike | torch.Tensor"
 
 
-class AcceptanceRule(ABC):
-    """Acceptance probabilities as a function of the ratio, an array, a torch tensor or a number."""
-
-    budget: float  # K, an upper bound on the mean draws per kept sample
-    rate: float  # acceptance rate E_Q[a] on the ratios from which the rule was computed
-
-    @property
-    @abstractmethod
-    def tau(self) -> float:
-        """Slope of the rule at ratio 0."""
-
-    @abstractmethod
-    def _accept(self, r: Number) -> Number:
-        """Acceptance probabilities of valid ratios."""
-
-    @overload
-    def __call__(self, ratios: float) -> float: ...
-    @overload
-    def __call__(self, ratios: torch.Tensor) -> torch.Tensor: ...
-    @overload
-    def __call__(self, ratios: Floats) -> Array: ...
-    def __call__(self, ratios: float | Floats | torch.Tensor) -> float | Array | torch.Tensor:
-        """Acceptance probabilities of `ratios`, in [0, 1]."""
-        checked = checked_ratios(ratios)
-        return self._accept(checked) if is_tensor(checked) else self._accept(np.asarray(checked))
-
-
 @dataclass(frozen=True)
-class ClippedRule(AcceptanceRule):
+class ClippedRule:
     """`a(r) = min(1, τ r)`: the rule of OBRS, and of plain rejection with `τ = 1/M`.
 
     A ratio of ∞ is always accepted, even if `τ = 0`. A ratio of 0 is accepted with probability `filler`, which is
@@ -60,15 +33,27 @@ class ClippedRule(AcceptanceRule):
 
     threshold: float
     filler: float
-    budget: float
-    rate: float = math.nan
+    budget: float  # K, an upper bound on the mean draws per kept sample
+    rate: float = math.nan  # acceptance rate E_Q[a] on the ratios from which the rule was computed
 
     @property
     def tau(self) -> float:
         """Slope τ of the rule; ∞ if it keeps every positive ratio, 0 if it keeps infinite ratios only."""
         return 1 / self.threshold if self.threshold > 0 else math.inf
 
+    @overload
+    def __call__(self, ratios: float) -> float: ...
+    @overload
+    def __call__(self, ratios: torch.Tensor) -> torch.Tensor: ...
+    @overload
+    def __call__(self, ratios: Floats) -> Array: ...
+    def __call__(self, ratios: float | Floats | torch.Tensor) -> float | Array | torch.Tensor:
+        """Acceptance probabilities of `ratios`, an array, a torch tensor or a number, in [0, 1]."""
+        checked = checked_ratios(ratios)
+        return self._accept(checked) if is_tensor(checked) else self._accept(np.asarray(checked))
+
     def _accept(self, r: Number) -> Number:
+        """Acceptance probabilities of valid ratios."""
         xp = functions(r)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # a = min(1, τ r), computed as r/c: c lies between two ratios, so this neither overflows nor underflows
@@ -102,7 +87,8 @@ def obrs(*, ratios: Ratios, budget: float, weights: Ratios | None = None) -> Cli
         Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection; docs/errata.md, VER-46 to VER-48.
     """
     r, w = ratio_cells(ratios, weights)
-    return with_rate(clipped_rule(r, w, checks.budget(budget)), r, w)
+    rule = clipped_rule(r, w, checks.budget(budget))
+    return replace(rule, rate=mean_acceptance(rule, r, w))
 
 
 def refined_masses(p: ArrayLike, q: ArrayLike, budget: float) -> Array:
@@ -129,12 +115,9 @@ def refined_masses(p: ArrayLike, q: ArrayLike, budget: float) -> Array:
     return np.asarray(refined / refined.sum())
 
 
-Rule = TypeVar("Rule", bound="AcceptanceRule")
-
-
-def with_rate(rule: Rule, r: Array, w: Array) -> Rule:
-    """The rule with its acceptance rate on the sample."""
-    return replace(rule, rate=min(1.0, float(w @ rule(r))))  # type: ignore[type-var]
+def mean_acceptance(rule: Callable[[Array], Array], r: Array, w: Array) -> float:
+    """The acceptance rate of a rule on ratios r of masses w."""
+    return min(1.0, float(w @ rule(r)))
 
 
 def clipped_rule(r: Array, w: Array, K: float) -> ClippedRule:
