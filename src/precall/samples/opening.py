@@ -133,13 +133,16 @@ def takes_key(source: str) -> bool:
 def shard_files(source: str) -> list[Path]:
     """The files that a pattern or a folder of shards stands for, in order. A folder of other files is one shard."""
     path = Path(source)
-    if path.is_dir():
-        found, parts = _parts_of(path)
-        one = not parts or huggingface.is_saved(path) or any(images.is_image(file.name) for file in found)
-        return [path] if one else parts
-    if not path.exists() and not shards.is_pattern(source):
-        raise ValueError(f"the samples must be a folder or file that exists; got `{shown(source)}`.")
-    return [path] if path.exists() else shards.files_of(source)
+    if path.is_dir() and not huggingface.is_saved(path):
+        found = [file for file in reading.walk(path) if not file.name.startswith((".", "_"))]
+        parts = [file for file in found if file.suffix.lower() in SHARDS]
+        has_images = any(images.is_image(file.name) for file in found)
+        return [path] if has_images or not parts else sorted(parts, key=lambda file: natural(str(file)))
+    if path.exists():
+        return [path]
+    if shards.is_pattern(source):
+        return shards.files_of(source)
+    raise ValueError(f"the samples must be a folder or file that exists; got `{shown(source)}`.")
 
 
 def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
@@ -154,17 +157,12 @@ def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
 
 
 def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    place = str(path)
-    if path.is_dir() and huggingface.is_saved(path):
+    files = shard_files(str(path))
+    if files != [path] or not path.is_dir():
+        return _open_files(files, str(path), key, on_error)
+    if huggingface.is_saved(path):
         return huggingface.open_saved(path, key, on_error)
-    if path.is_dir():  # files of one kind, images before others
-        found, parts = _parts_of(path)
-        if not parts or any(images.is_image(one.name) for one in found):
-            return images.open_folder(path, on_error)
-        return _open_files(parts, place, key, on_error)
-    if path.exists() or shards.is_pattern(place):
-        return _open_files([path] if path.exists() else shards.files_of(place), place, key, on_error)
-    raise ValueError(f"the samples must be a folder or file that exists; got `{shown(place)}`.")
+    return images.open_folder(path, on_error)
 
 
 def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
@@ -188,13 +186,6 @@ def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: Err
     way_out = " Copy the images of the LMDB database to a folder or a .tar." if suffix in (".mdb", ".lmdb") else way_out
     known = " ".join(dict.fromkeys((".zip", *SHARDS, *OPENERS)))
     raise ValueError(f"the samples must be a folder of images or a file ({known}); got `{place}`.{way_out}")
-
-
-def _parts_of(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The visible files of a folder, and those among them of which several are one source, in natural order."""
-    found = [path for path in reading.walk(folder) if not path.name.startswith((".", "_"))]
-    parts = [path for path in found if path.suffix.lower() in SHARDS]
-    return found, sorted(parts, key=lambda path: natural(str(path)))
 
 
 def separate_shards(source: str) -> list[str]:
