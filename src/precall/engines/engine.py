@@ -72,13 +72,9 @@ class LocalEngine:
     def __init__(self, width: int | None = None) -> None:
         from threadpoolctl import threadpool_limits
 
-        self._width = cores() if width is None else width
-        self._pool = ThreadPoolExecutor(self._width, initializer=partial(threadpool_limits, 1))
+        self.width = cores() if width is None else width
+        self._pool = ThreadPoolExecutor(self.width, initializer=partial(threadpool_limits, 1))
         self._lock, self._shared = threading.Lock(), OrderedDict[str, Future[object]]()
-
-    @property
-    def width(self) -> int:
-        return self._width
 
     def submit(self, task: EngineTask) -> Future[Arrays]:
         return self._pool.submit(self._run, task)
@@ -103,7 +99,7 @@ class LocalEngine:
             mine = shared.key not in self._shared
             future = self._shared.setdefault(shared.key, Future())
             self._shared.move_to_end(shared.key)
-            while len(self._shared) > most_shared(self._width):
+            while len(self._shared) > most_shared(self.width):
                 self._shared.popitem(last=False)
         if mine:
             try:

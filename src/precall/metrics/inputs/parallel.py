@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
+from precall.engines.engine import cores
 from precall.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -128,6 +129,6 @@ def _short_turns() -> Iterator[None]:
 
 def _cores() -> int:
     """Number of cores that this process may use; OMP_NUM_THREADS limits it, as it does for the libraries."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = cores()
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     return min(available, int(allowed)) if allowed.isdigit() and int(allowed) > 0 else available
