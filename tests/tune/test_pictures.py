@@ -1,20 +1,16 @@
 """The picture of a dial: panels that can be compared."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
+from precall.metrics.scores.score import Score
 from precall.tune.pictures import GAP, LEAST, PANEL, dial_figure
 
 
-def score(value):
-    return SimpleNamespace(value=value, interval=None)
-
-
 def panels(samples, real):
-    scores = {lam: {"precision": score(0.5), "recall": score(0.5)} for lam in samples}
+    half = Score(0.5, n_real=50, n_fake=40)
+    scores = {lam: {"precision": half, "recall": half} for lam in samples}
     return dial_figure(samples, scores, real).axes[1:]
 
 
