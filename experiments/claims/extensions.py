@@ -67,7 +67,7 @@ def dial_gaussians8(r: Row) -> str:
         f"dial_images-{n}" for n in ("digits", "fashion-mnist", "digits-plain", "digits-hinge", "digits-spectral")
     ),
     run="11 min (digits), 60 min (Fashion-MNIST), 22 min each for the others",
-    caption="The dial on images: samples and scores at five λ.",
+    caption="Samples and scores at five λ.",
 )
 def dial_images(digits: Row, fashion: Row, plain: Row, hinge: Row, spectral: Row) -> str:
     def means(r: Row, score: str) -> list[float]:
@@ -160,7 +160,7 @@ def tune_options(r: Row) -> str:
     "own question",
     "extensions.central_digits",
     run="two threads, 12 min",
-    caption="A dial without training on digits: means of the seeds, with bars from the least to the greatest.",
+    caption="Means of the seeds, with bars from the least to the greatest.",
 )
 def central_digits(r: Row) -> str:
     p, q, vgg = (
@@ -192,7 +192,7 @@ def central_digits(r: Row) -> str:
     options="--data fashion-mnist",
     files=("target_images-fashion-mnist", "target_images-digits"),
     run="35 min (digits: 4 min)",
-    caption="Fine-tuning on targets: means of three seeds, with bars of one standard deviation.",
+    caption="Means of three seeds, with bars of one standard deviation.",
 )
 def target_images(fashion: Row, digits: Row) -> str:
     t, d = fashion["table"], digits["table"]
@@ -273,7 +273,7 @@ def diffusion_rejection(r: Row) -> str:
     "own question",
     "extensions.ratio_guidance",
     run="11 min",
-    caption="Guidance by a ratio over the weight: means of five seeds.",
+    caption="Over the weight of the guidance: means of five seeds.",
 )
 def ratio_guidance(r: Row) -> str:
     def at(way: str) -> list[float]:
@@ -328,7 +328,7 @@ def diffusion_knobs(r: Row) -> str:
     options="--data-dir DIR --inception FILE --work DIR",
     files=("diffusion_guides", "diffusion_guides-4000"),
     run=f"{H200}, 30 min",
-    caption="Guides of a diffusion model on CIFAR-10: means of three seeds.",
+    caption="Means of three seeds.",
 )
 def diffusion_guides(r: Row, short: Row) -> str:
     p, q, fid = (by_setting(r["rows"], s) for s in ("precision", "recall", "fid"))
@@ -362,7 +362,7 @@ def diffusion_guides(r: Row, short: Row) -> str:
     options="--data fashion-mnist --data-dir DIR --inception FILE --work DIR --base-seconds 140 --kinds scores",
     files=("diffusion_guides-fashion-mnist",),
     run=f"{H200}, 17 min with `gan_dials`",
-    caption="Guides of a diffusion model on Fashion-MNIST: means of the seeds.",
+    caption="Means of the seeds.",
 )
 def guides_fashion(r: Row) -> str:
     p, q = by_setting(r["rows"], "precision"), by_setting(r["rows"], "recall")
@@ -414,7 +414,7 @@ def guides_equal(r: Row, auto: Row) -> str:
     options="--data fashion-mnist --data-dir DIR --inception FILE --work DIR --seconds 260",
     files=("gan_dials-fashion-mnist",),
     run=f"{H200}, 17 min with `diffusion_guides`",
-    caption="Dials of a GAN on Fashion-MNIST: means of the seeds.",
+    caption="Means of the seeds.",
 )
 def gan_dials(r: Row) -> str:
     p, q = by_setting(r["rows"], "precision"), by_setting(r["rows"], "recall")
@@ -438,7 +438,7 @@ def gan_dials(r: Row) -> str:
     options="--data cifar-10 --data-dir DIR --inception FILE --work DIR --seconds 900",
     files=("gan_bins-cifar-10", "gan_bins-fashion-mnist"),
     run=f"{H200}, 19 min",
-    caption="A GAN that sees how central an image is: means of the seeds, with bars from the least to the greatest.",
+    caption="Means of the seeds, with bars from the least to the greatest.",
 )
 def gan_bins(cifar: Row, fashion: Row) -> str:
     dial = [f"bins,tilt={s}" for s in TILTS]
@@ -467,7 +467,7 @@ def gan_bins(cifar: Row, fashion: Row) -> str:
     options="--data cifar-10 --data-dir DIR --inception FILE --work DIR --seconds 360",
     files=("gan_features-cifar-10", "gan_features-fashion-mnist", "gan_features-fashion-mnist-1880"),
     run=f"{H200}, 20 min",
-    caption="Critics on feature maps: left without rejection, right with K = 2; means of the seeds.",
+    caption="Left without rejection, right with K = 2; means of the seeds.",
 )
 def gan_features(cifar: Row, fashion: Row, longer: Row) -> str:
     parts = []
@@ -525,7 +525,7 @@ def gan_central(cifar: Row, fashion: Row) -> str:
     "extensions.text_dial",
     options="--archive 20_newsgroups.tar.xz --minilm DIR --work DIR",
     run=f"{H200}, 8 min",
-    caption="Language models on 20 Newsgroups: means of the seeds, with bars from the least to the greatest.",
+    caption="20 Newsgroups: means of the seeds, with bars from the least to the greatest.",
 )
 def text_dial(r: Row) -> str:
     b = r["beyond"]

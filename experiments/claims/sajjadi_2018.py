@@ -43,7 +43,7 @@ def six_cases(r: Row) -> str:
     "agrees",
     "sajjadi_2018.figure_5_text",
     options="--archive 20_newsgroups.tar.xz",
-    caption="A stand-in for Fig. 5 (right): topics of 20 Newsgroups, of which Q has the first 1 to 20.",
+    caption="A stand-in: topics of 20 Newsgroups, of which Q has the first 1 to 20.",
 )
 def text(r: Row) -> str:
     def values(name: str, key: str) -> list[float]:
@@ -72,7 +72,7 @@ def text(r: Row) -> str:
     "models that draw 1s differ in recall",
     "agrees",
     "sajjadi_2018.figure_6_equal_fid",
-    caption="A stand-in for Fig. 6: clean digits of six classes and noisy digits of all, with the same FID.",
+    caption="A stand-in: clean digits of six classes and noisy digits of all, with the same FID.",
     tolerance=0.05,
 )
 def equal_fid(r: Row) -> str:

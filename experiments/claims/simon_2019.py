@@ -44,7 +44,7 @@ def figure_1(r: Row) -> str:
     "80 classes, a share ρ of them common: clustering (k = 20) mixes them and is far too high, the classifier is not",
     "agrees",
     "simon_2019.figure_3_many_classes",
-    caption="A stand-in for Fig. 3: 80 synthetic classes on each side, a share ρ of them common, by three estimates.",
+    caption="A stand-in: 80 synthetic classes on each side, a share ρ of them common, by three estimates.",
     tolerance=0.03,
 )
 def figure_3(r: Row) -> str:
@@ -67,7 +67,7 @@ def figure_3(r: Row) -> str:
     "P has 60 % of one attribute, Q nothing else: the expected drop at recall .6 is seen by the classifier, smoothed by clustering",
     "agrees",
     "simon_2019.figure_4_attribute",
-    caption="A stand-in for Fig. 4: sneakers and ankle boots against sneakers alone; three seeds.",
+    caption="A stand-in: sneakers and ankle boots against sneakers alone; three seeds.",
 )
 def figure_4(r: Row) -> str:
     def recalls(name: str) -> list[float]:

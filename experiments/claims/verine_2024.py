@@ -23,7 +23,7 @@ ENTRIES: list[Entry] = []
     "in part",
     "verine_2024.table_1_1_digits",
     why="a stand-in on digits; the k-NN scores tell the two models apart as published, Simon's estimate separates them further than published",
-    caption="A stand-in for Tab. 1.1: noisy digits of all classes and clean digits of half of them, with three estimates of their curves.",
+    caption="A stand-in: noisy digits of all classes and clean digits of half of them, with three estimates of their curves.",
     tolerance=0.03,
 )
 def table_1_1(r: Row) -> str:
@@ -326,7 +326,7 @@ def figure_5_1(r: Row) -> str:
     files=("figure_5_3_naive", "figure_5_3_naive-cifar-10"),
     why="small networks, and on CIFAR-10 too few steps for recall",
     run="66 s; CIFAR-10: H200 and 9 cores, 3 min (`--data cifar-10 --images 20000 --data-dir DIR --jobs 9`)",
-    caption="A stand-in for Fig. 5.3: the naive dual and two objectives on digits, three seeds.",
+    caption="A stand-in: the naive dual and two objectives on digits, three seeds.",
 )
 def figure_5_3(digits: Row, cifar: Row) -> str:
     def last(r: Row, name: str, score: str) -> list[float]:
@@ -450,7 +450,7 @@ def published(r: Row) -> str:
     "need an H200 hour more",
     files=("table_5_2_cifar", "table_5_2_cifar-rate-1e-4"),
     run="H200, 15 min",
-    caption="A stand-in for Fig. 5.13: samples of a small BigGAN of CIFAR-10, fine-tuned at each λ.",
+    caption="A stand-in: samples of a small BigGAN of CIFAR-10, fine-tuned at each λ.",
 )
 def table_5_2(r: Row, fast: Row) -> str:
     t = {row["model"]: row for row in r["table"]}
@@ -541,7 +541,7 @@ def figure_6_13(r: Row) -> str:
     "verine_2024.figure_6_14_network",
     why="lower, but not flatter; a stand-in on digits, one GAN, one random plane",
     run="5 min",
-    caption="A stand-in for Fig. 6.14: the landscape of a GAN on digits at three budgets.",
+    caption="A stand-in: the landscape of a GAN on digits at three budgets.",
 )
 def figure_6_14(r: Row) -> str:
     n = r["network"]
@@ -580,7 +580,7 @@ def figure_6_15(r: Row) -> str:
     "verine_2024.figure_6_16_gan",
     why="it is slower at every step up to 1,000; a stand-in on eight Gaussians, 3 seeds, without FID",
     run="19 min",
-    caption="A stand-in for Fig. 6.16: training with rejection on eight Gaussians, three seeds.",
+    caption="A stand-in: training with rejection on eight Gaussians, three seeds.",
 )
 def figure_6_16(r: Row) -> str:
     g = r["gan"]
@@ -629,7 +629,7 @@ def figure_6_17(r: Row) -> str:
     "verine_2024.figure_6_17_updates",
     options="--jobs 5",
     run="five cores, 70 s",
-    caption="A stand-in for Fig. 6.17 on eight Gaussians: D after rejection for the exact and the printed loss of Algorithm 7.",
+    caption="A stand-in on eight Gaussians: D after rejection for the exact and the printed loss of Algorithm 7.",
 )
 def updates(r: Row) -> str:
     def final(case: str) -> list[float]:
@@ -656,7 +656,7 @@ def updates(r: Row) -> str:
     "OBRS above DRS for proposals of any acceptance rate",
     "agrees",
     "verine_2024.figure_6_9_proposals",
-    caption="A stand-in for Fig. 6.9: twelve proposals for two modes on a line, refined by OBRS and by DRS; exact.",
+    caption="A stand-in: twelve proposals for two modes on a line, refined by OBRS and by DRS; exact.",
     tolerance=EXACT,
 )
 def proposals(r: Row) -> str:
