@@ -58,26 +58,23 @@ def _quiet(function: Callable[P, R]) -> Callable[P, R]:
     return quiet
 
 
+SAME = ("exp", "expm1", "sqrt", "sign", "clip", "all", "min")  # functions that have one name in NumPy and in torch
+
+
 @cache
 def _numpy_functions() -> Functions:
     from scipy import special
 
     numpy = SimpleNamespace(
-        exp=np.exp,
-        expm1=np.expm1,
+        **{name: getattr(np, name) for name in SAME},
         log=_quiet(np.log),
         log1p=_quiet(np.log1p),
         log_sigmoid=special.log_expit,
         reciprocal=_quiet(partial(np.divide, 1.0)),
-        sqrt=np.sqrt,
-        sign=np.sign,
         power=_quiet(np.power),
         xlogy=special.xlogy,
         xlog1py=special.xlog1py,
-        clip=np.clip,
         where=lambda condition, a, b: np.asarray(np.where(condition, a, b))[()],
-        all=np.all,
-        min=np.min,
     )
     return cast("Functions", numpy)
 
@@ -85,21 +82,10 @@ def _numpy_functions() -> Functions:
 @cache
 def _torch_functions() -> Functions:
     tensors = SimpleNamespace(
-        exp=torch.exp,
-        expm1=torch.expm1,
-        log=torch.log,
-        log1p=torch.log1p,
+        **{name: getattr(torch, name) for name in (*SAME, "log", "log1p", "reciprocal", "xlogy", "where")},
         log_sigmoid=torch.nn.functional.logsigmoid,
-        reciprocal=torch.reciprocal,
-        sqrt=torch.sqrt,
-        sign=torch.sign,
         power=torch.pow,
-        xlogy=torch.xlogy,
         xlog1py=torch.special.xlog1py,
-        clip=torch.clip,
-        where=torch.where,
-        all=torch.all,
-        min=torch.min,
     )
     return cast("Functions", tensors)
 
