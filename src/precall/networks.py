@@ -6,10 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TypeGuard
 
-if TYPE_CHECKING:
-    from torch import nn
+from precall.lazy import torch
 
 
 @contextmanager
@@ -44,10 +43,14 @@ def evaluating(*functions: object) -> Iterator[None]:
             layer.training = True
 
 
-def _network(function: object) -> nn.Module | None:
+def is_network(value: object) -> TypeGuard[torch.nn.Module]:
+    """Whether a value is a torch module, without importing torch."""
+    return "torch" in sys.modules and isinstance(value, torch.nn.Module)
+
+
+def _network(function: object) -> torch.nn.Module | None:
     """The module behind a callable, if it is one, a method of one, or a partial application of either."""
     while isinstance(function, partial):
         function = function.func
     owner = getattr(function, "__self__", function)
-    torch = sys.modules.get("torch")
-    return owner if torch is not None and isinstance(owner, torch.nn.Module) else None
+    return owner if is_network(owner) else None

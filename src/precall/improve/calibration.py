@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 
@@ -10,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.improve.interfaces import Samples
+from precall.lazy import torch
+from precall.metrics.classifiers.calibration import finite_log_ratio
 from precall.theory import checks
 from precall.theory.arrays import Array, is_tensor
 from precall.theory.hull import score_blocks
@@ -35,14 +36,12 @@ class Steps:
         found = self.log_ratio[np.maximum(np.searchsorted(self.edges, scores, side="right") - 1, 0)]
         if not is_tensor(score):
             return found
-        tensor: Samples = sys.modules["torch"].as_tensor(found).to(score)
+        tensor: Samples = torch.as_tensor(found).to(score)
         return tensor
 
 
 def isotonic(*, real: Array, fake: Array) -> Steps:
     """The log-ratio of each block of the score's error hull, with half a sample of each kind added."""
-    from precall.metrics.classifiers.calibration import finite_log_ratio
-
     blocks = score_blocks(real=real, fake=fake)
     return Steps(blocks.edges, finite_log_ratio(blocks, n=real.size, m=fake.size))
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from precall.improve.interfaces import Latents, Samples
-from precall.networks import evaluating
+from precall.lazy import torch
+from precall.networks import evaluating, is_network
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
-
-if TYPE_CHECKING:
-    import torch
 
 PRIORS = ("normal", "uniform")
 
@@ -44,8 +41,7 @@ class LatentGenerator:
     ) -> None:
         self.dim, self.prior = checks.count("dim", dim), checks.choice("prior", prior, PRIORS)
         self._decode, self.device = decode, device
-        torch = sys.modules.get("torch")
-        if device is None and torch is not None and isinstance(decode, torch.nn.Module):
+        if device is None and is_network(decode):
             self.device = next((p.device for p in decode.parameters()), torch.device("cpu"))
 
     def latents(self, n: int, rng: np.random.Generator) -> Latents:
@@ -61,8 +57,6 @@ class LatentGenerator:
         with evaluating(self._decode):
             if self.device is None or is_tensor(z):
                 return self._decode(z)
-            import torch
-
             with torch.no_grad():
                 return self._decode(torch.as_tensor(z, device=self.device))
 

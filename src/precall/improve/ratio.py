@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from precall.improve.calibration import isotonic, warn_if_concentrated
 from precall.improve.interfaces import LogRatio, Samples
-from precall.networks import evaluating
+from precall.lazy import torch
+from precall.networks import evaluating, is_network
 from precall.theory import checks
 from precall.theory.arrays import Array, is_tensor, to_numpy
 from precall.theory.divergences import Divergence, divergence as table_row
@@ -226,7 +227,7 @@ class Ratio:
 
 def log_ratios(ratio: LogRatio, x: Samples) -> Array:
     """Log-ratios of the samples `x` as a validated float64 vector without gradient: n numbers, none of them NaN."""
-    without_gradient = sys.modules["torch"].no_grad() if "torch" in sys.modules else nullcontext()
+    without_gradient = torch.no_grad() if "torch" in sys.modules else nullcontext()
     with without_gradient, evaluating(ratio):
         values = _column("ratio", ratio(x), len(x))
     array = np.asarray(values.detach().cpu().double() if is_tensor(values) else values, dtype=np.float64)
@@ -242,8 +243,7 @@ def _prior_odds(prior: float) -> float:
 
 def _applied(network: LogRatio, x: Samples) -> Samples:
     """`network(x)`. A torch module gets a tensor of its own dtype and device, and returns an array for an array."""
-    torch = sys.modules.get("torch")
-    if is_tensor(x) or torch is None or not isinstance(network, torch.nn.Module):
+    if is_tensor(x) or not is_network(network):
         with evaluating(network):
             return _column("discriminator", network(x), len(x))
     like = next(network.parameters(), torch.zeros(()))

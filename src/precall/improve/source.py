@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from precall.improve.interfaces import Generator, LogRatio, Samples
 from precall.improve.ratio import log_ratios
+from precall.lazy import torch
 from precall.networks import evaluating
 from precall.theory.arrays import Array, Flags, Index, is_tensor
 
@@ -150,10 +150,10 @@ def _check_generator(generator: object) -> None:
 
 def joined(parts: list[Samples]) -> Samples:
     """Concatenate batches, all arrays or all tensors."""
-    together: Samples = sys.modules["torch"].cat(parts) if is_tensor(parts[0]) else np.concatenate(parts)
+    together: Samples = torch.cat(parts) if is_tensor(parts[0]) else np.concatenate(parts)
     return together
 
 
 def taken(x: Samples, rows: Flags | Index) -> Samples:
     """The rows of `x` selected by a NumPy mask or index."""
-    return x[sys.modules["torch"].as_tensor(rows, device=x.device)] if is_tensor(x) else np.asarray(x)[rows]
+    return x[torch.as_tensor(rows, device=x.device)] if is_tensor(x) else np.asarray(x)[rows]

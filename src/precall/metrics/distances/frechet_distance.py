@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.assessing.run import Run
 from precall.metrics.distances.moments import (
     DECIDED_BY_OUTLIERS,
@@ -181,7 +181,7 @@ def _placed(matrix: AnyMatrix, features: Features | None) -> AnyMatrix:
     """The matrix as a tensor if the features are on an accelerator, otherwise as an array."""
     if features is None or device_of(features) in ("cpu", "mps"):
         return to_numpy(matrix)
-    return sys.modules["torch"].as_tensor(matrix, device=features.device)
+    return torch.as_tensor(matrix, device=features.device)
 
 
 def _side_by_side(P: _Gaussian, Q: _Gaussian) -> tuple[_Gaussian, _Gaussian]:
@@ -198,7 +198,7 @@ def _side_by_side(P: _Gaussian, Q: _Gaussian) -> tuple[_Gaussian, _Gaussian]:
 
 def _linalg(matrix: AnyMatrix) -> Any:
     """The linear algebra of the library that the matrix belongs to."""
-    return sys.modules["torch"].linalg if is_tensor(matrix) else np.linalg
+    return torch.linalg if is_tensor(matrix) else np.linalg
 
 
 def _root(covariance: AnyMatrix) -> AnyMatrix:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.files import open_atomically
 from precall.metrics.inputs.features import Features, as_features, same_dimension, tiles
 from precall.metrics.scores.score import normal_quantile
 from precall.printing import brief
@@ -81,8 +82,6 @@ class Moments:
             ...     Moments.load(moments.save(f"{folder}/data.npz")).covariance.tolist() == moments.covariance.tolist()
             True
         """
-        from precall.files import open_atomically
-
         place = Path(path)
         if place.suffix.lower() != ".npz":
             raise ValueError(f"`path` must end in .npz; got `{place}`.")
