@@ -150,8 +150,7 @@ def _check_generator(generator: object) -> None:
 
 def joined(parts: list[Samples]) -> Samples:
     """Concatenate batches, all arrays or all tensors."""
-    together: Samples = torch.cat(parts) if is_tensor(parts[0]) else np.concatenate(parts)
-    return together
+    return torch.cat(parts) if is_tensor(parts[0]) else np.concatenate(parts)  # type: ignore[arg-type]
 
 
 def taken(x: Samples, rows: Flags | Index) -> Samples:
