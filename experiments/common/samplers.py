@@ -18,7 +18,7 @@ from experiments.common.rejection_rules import LogisticRule, drs, metropolis, re
 from precall.improve.calibration import warn_if_concentrated
 from precall.improve.interfaces import LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.latent import LatentGenerator
-from precall.improve.rejection import RejectionSampler
+from precall.improve.rejection import kept_draws
 from precall.improve.sampling import Sampler
 from precall.improve.source import SamplingError, Source, taken
 from precall.networks import evaluating
@@ -35,38 +35,48 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class DRS(RejectionSampler):
-    """Discriminator rejection sampling: a logistic acceptance whose shift g gives the rate 1/K.
+class DRS:
+    """Discriminator rejection sampling: a logistic acceptance whose shift g gives the rate 1/K on the pilot.
 
     References:
         Azadi et al. (2019), section 3.2; Verine (2024), eq. 6.7.
     """
 
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> LogisticRule:
-        """The rule with g such that the pilot's acceptance rate is 1/K, where M is the pilot's largest ratio."""
-        warn_if_concentrated(log_ratios)
-        return drs(ratios=ratios, budget=budget)
+    pilot: int = 10_000
+
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
+        def rule(log_ratios: Array, ratios: Array) -> LogisticRule:  # M is the pilot's largest ratio
+            warn_if_concentrated(log_ratios)
+            return drs(ratios=ratios, budget=budget)
+
+        return kept_draws(source, budget, self.pilot, rule)
 
 
 @final
 @dataclass(frozen=True)
-class Rejection(RejectionSampler):
+class Rejection:
     """Plain rejection, `a = r/M` with M the pilot's largest ratio. It samples from P, at a cost that may be high.
 
     References:
         Verine (2024), section 6.1.1.
     """
 
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> ClippedRule:
-        """The rule of slope 1/M; an error if it costs more than the budget."""
-        warn_if_concentrated(log_ratios)
-        rule = rejection(ratios=ratios)
-        if rule.budget > budget:
-            raise SamplingError(
-                f"`budget` must be at least {rule.budget:.4g}, the largest ratio divided by the mean ratio, for plain "
-                f'rejection; got {budget:g}. Use method="obrs", which meets any budget'
-            )
-        return rule
+    pilot: int = 10_000
+
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
+        """Accepted draws; an error if the rule of slope 1/M costs more than the budget."""
+
+        def rule(log_ratios: Array, ratios: Array) -> ClippedRule:
+            warn_if_concentrated(log_ratios)
+            found = rejection(ratios=ratios)
+            if found.budget > budget:
+                raise SamplingError(
+                    f"`budget` must be at least {found.budget:.4g}, the largest ratio divided by the mean ratio, for "
+                    f'plain rejection; got {budget:g}. Use method="obrs", which meets any budget'
+                )
+            return found
+
+        return kept_draws(source, budget, self.pilot, rule)
 
 
 # ------------------------------------------------------------------------------------------------------------ chains

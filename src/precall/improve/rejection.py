@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -19,54 +18,46 @@ PATIENCE = 10  # give up after this many times the number of draws that the pilo
 CONCLUSIVE = 30  # equal ratios of this many draws or more are not a coincidence
 
 
-@dataclass(frozen=True)
-class RejectionSampler(ABC):
-    """Draws accepted by a rule that is solved on a pilot (of K n draws if that is fewer, and of at most a GiB).
-
-    The acceptance rate differs from 1/K by the pilot's sampling error, at most about `√((K − 1)/pilot)/K`.
-    """
-
-    pilot: int = 10_000
-
-    @abstractmethod
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule:
-        """The acceptance rule for the pilot's ratios."""
-
-    @final
-    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
-        """Accepted draws, starting with those of the pilot."""
-        n = source.remaining
-        x, log_r = source.pilot(math.ceil(min(self.pilot, budget * n)))
-        _not_constant(log_r, budget)
-        shift = largest_finite(log_r)  # ratios matter only up to a factor
-        rule = self.rule(log_r, ratios_of(log_r, shift), budget)
-        with np.errstate(divide="ignore"):
-            log_tau = float(np.log(rule.tau) - shift)
-        source.findings.update(pilot=len(log_r), log_tau=log_tau, pilot_rate=rule.rate)
-        most = len(log_r) + 1000 + PATIENCE * n / rule.rate
-        while True:
-            keep = source.coins.random(len(log_r)) < rule(ratios_of(log_r, shift))
-            yield taken(x, keep)
-            if source.draws > most:
-                raise SamplingError(
-                    "`generator` and `ratio` must not change while sampling; the pilot predicted an acceptance rate "
-                    f"of {rule.rate:.3g}, and {source.draws:,} draws were not enough"
-                )
-            x, log_r = source.judged(math.ceil(source.remaining / rule.rate))
-
-
 @final
 @dataclass(frozen=True)
-class OBRS(RejectionSampler):
+class OBRS:
     """Optimal budgeted rejection, `a = min(1, τ r)`: no rule of rate 1/K has higher precision, at any λ.
+
+    τ is solved on a pilot (of K n draws if that is fewer, and of at most a GiB). The acceptance rate differs from 1/K
+    by the pilot's sampling error, at most about `√((K − 1)/pilot)/K`.
 
     References:
         Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection.
     """
 
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule:
-        """The rule with τ such that the pilot's acceptance rate is 1/K."""
-        return acceptance.obrs(ratios=ratios, budget=budget)
+    pilot: int = 10_000
+
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
+        return kept_draws(source, budget, self.pilot, lambda _, ratios: acceptance.obrs(ratios=ratios, budget=budget))
+
+
+def kept_draws(
+    source: Source, budget: float, pilot: int, rule_of: Callable[[Array, Array], acceptance.ClippedRule]
+) -> Iterator[Samples]:
+    """Draws accepted by a rule for the log-ratios and the ratios of a pilot, starting with those of the pilot."""
+    n = source.remaining
+    x, log_r = source.pilot(math.ceil(min(pilot, budget * n)))
+    _not_constant(log_r, budget)
+    shift = largest_finite(log_r)  # ratios matter only up to a factor
+    rule = rule_of(log_r, ratios_of(log_r, shift))
+    with np.errstate(divide="ignore"):
+        log_tau = float(np.log(rule.tau) - shift)
+    source.findings.update(pilot=len(log_r), log_tau=log_tau, pilot_rate=rule.rate)
+    most = len(log_r) + 1000 + PATIENCE * n / rule.rate
+    while True:
+        keep = source.coins.random(len(log_r)) < rule(ratios_of(log_r, shift))
+        yield taken(x, keep)
+        if source.draws > most:
+            raise SamplingError(
+                "`generator` and `ratio` must not change while sampling; the pilot predicted an acceptance rate "
+                f"of {rule.rate:.3g}, and {source.draws:,} draws were not enough"
+            )
+        x, log_r = source.judged(math.ceil(source.remaining / rule.rate))
 
 
 @final
