@@ -15,7 +15,7 @@ from precall.samples.arrays import absolute
 from precall.samples.columnar import Block, Part, Records, arrow, check_rows, open_records, sliced
 from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 
-STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+STATE, SPLITS = "state.json", "dataset_dict.json"
 EXPECTED = "an Arrow file of a Hugging Face data set"
 
 
