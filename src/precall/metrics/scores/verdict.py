@@ -22,7 +22,7 @@ COPIED = 0.2  # share of near-copies beyond chance that is named without a holdo
 MAIN = 0.3  # part of the total variation from which a plateau is the main thing
 MISPLACED = 0.1  # least total variation that is not "close"
 LARGE = 0.2  # total variation that must be excluded before a model is called indistinguishable
-APART = 0.5  # share of both sets where the other is not, from which they hardly overlap
+APART = 0.5  # share of both sets where the other is not, from which they are far apart
 SURE = 0.8  # a kind is named if this share of the bootstrap draws has it, too
 KIN = {"wrong proportions": "wrong shape", "wrong shape": "wrong proportions"}  # draws of one do not refute the other
 BETWEEN = 0.5  # part of the total variation that wrong proportions show between cells
@@ -277,14 +277,14 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     if sure == (Kind.DROPS, Kind.INVENTS):
         return f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)", sure
     said = {
-        Kind.FAR: f"Far from the data: the two hardly overlap; {moved}",
+        Kind.FAR: f"Far from the data: most of each set lies where the other does not; {moved}",
         Kind.DROPS: f"Drops modes: it produces {lost}, or more, far too rarely or never",
         Kind.INVENTS: f"Invents: {made_up}, or more, lie where there is little or no data",
         Kind.NARROW: f"Too narrow: it varies less than the data; {moved}",
         Kind.WIDE: f"Too wide: it varies more than the data; {moved}",
         Kind.SHIFTED: f"Shifted: its centre is not that of the data; {moved}",
         Kind.PROPORTIONS: f"Wrong proportions: some kinds of samples come too often, others too rarely; {moved}",
-        Kind.SHAPE: f"Wrong shape: neither centre, spread nor proportions explain the difference; {moved}",
+        Kind.SHAPE: f"Wrong shape: neither centre, spread nor clusters explain the difference; {moved}",
     }
     return said[sure[0]], sure
 
@@ -313,12 +313,11 @@ def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     """The kinds of a difference, by the curve and by how means, variances and cells differ."""
     misplaced, moved = max(evidence.beyond_chance("tv"), columns), evidence.moved or Moved(0.0, 0.0, 0.0)
     missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
-    both = (Kind.DROPS, Kind.INVENTS)
-    far = (Kind.FAR, *both) if min(missed, invented) >= APART else ()
-    part = moved.explains(missed, invented)  # what the change of means and variances leaves there is no plateau
-    missed, invented = missed - part * moved.missed, invented - part * moved.invented
-    if max(missed, invented) >= max(SHARE, misplaced * MAIN):
-        return far or (both[:1] if missed > 2 * invented else both[1:] if invented > 2 * missed else both)
+    far = (Kind.FAR, *SIDES) if min(missed, invented) >= APART else ()
+    part = moved.explains(missed, invented)  # what the change of means and variances leaves there is no plateau,
+    least = max(SHARE, misplaced * MAIN)
+    if max(missed - part * moved.missed, invented - part * moved.invented) >= least:  # unless one side shows another
+        return far or tuple(kind for kind, share in zip(SIDES, (missed, invented), strict=True) if share >= least)
     return (*far, Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced))
 
 
