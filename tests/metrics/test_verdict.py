@@ -83,6 +83,19 @@ def test_clusters_alone_never_call_a_model_close_or_indistinguishable():
         assert verdict("auto", scores(tv, c2st=rejected), None).kind == "close"
 
 
+@pytest.mark.parametrize("looked", [{}, {"copies": score(0.0)}, {"memorized": score(0.0, 0.0, 0.01, p_value=1.0)}])
+def test_a_clean_verdict_says_if_nobody_looked_for_copies(looked):
+    """All fakes were rows of the data, and `metrics=("auto", "c2st")` called them indistinguishable without a word."""
+    blind = {"prompt_dependence": score(0.0, p_value=0.4)}
+    for tv, kind, p_value in ((0.0, Kind.INDISTINGUISHABLE, 0.6), (0.06, Kind.CLOSE, 0.01), (0.5, Kind.SHAPE, 0.01)):
+        test = score(0.5, chance=0.5, p_value=p_value)
+        said = verdict("auto", scores(score(tv, max(0.0, tv - 0.02), tv + 0.03), c2st=test, **looked), None)
+        assert said.kinds == (kind,)
+        assert ("Copies were not looked for" in said) is (not looked and kind is not Kind.SHAPE)
+        alone = verdict("auto", scores(score(tv, max(0.0, tv - 0.02), tv + 0.03), c2st=test, **looked, **blind), None)
+        assert str(said) in alone
+
+
 @pytest.mark.parametrize(("p_value", "differs"), [(0.05, True), (0.051, False)])
 def test_the_test_decides_at_five_per_cent(p_value, differs):
     said = verdict("auto", scores(score(0.5), c2st=score(0.7, p_value=p_value)), None)

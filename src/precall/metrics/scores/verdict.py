@@ -91,11 +91,14 @@ def verdict(evidence: Evidence) -> Verdict:
     References:
         docs/theory.md, Kinds of differences.
     """
-    found = _of_prompts(evidence, _other(evidence))
-    for kind, first in ((Kind.REPEATS, _repeats(evidence)), (Kind.COPIES, _copies(evidence.scores))):
+    found = _other(evidence)
+    if found.kind in (Kind.CLOSE, Kind.INDISTINGUISHABLE) and not {"copies", "memorized"} & evidence.scores.keys():
+        found = Verdict(f"{found} Copies were not looked for: add `copies` to the metrics.", found.kinds)
+    found = _of_prompts(evidence, found)
+    for first in (_repeats(evidence), _copies(evidence.scores)):
         if first is not None:
             same = found.kind in (Kind.CLOSE, Kind.INDISTINGUISHABLE) or found.startswith("No verdict")
-            found = Verdict(first if same else f"{first} {found}", (kind, *_named_kinds(found)))
+            found = Verdict(first if same else f"{first} {found}", (*first.kinds, *_named_kinds(found)))
     if evidence.storage is None:
         return found
     return Verdict(f"{found} Mixed storage: one side was {evidence.storage}.", (*found.kinds, Kind.STORAGE))
@@ -201,25 +204,31 @@ def _most(tv: Score) -> float:
     return 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
 
 
-def _copies(scores: Mapping[str, Score]) -> str | None:
-    if (memorized := scores.get("memorized")) is not None:
-        if memorized.value < SHARE or (memorized.interval is not None and memorized.interval.low <= 0):
-            return None
-        if not memorized.rejects(LEVEL):  # copies of a few samples: permutations of their labels say little
-            return _near_copies(scores) if memorized.value > COPIED else None
-        basis = f"holdout, p = {memorized.p_value:.2g}"
-        if (other_law := memorized.details.get("holdout_p_value", 1.0)) <= LEVEL:
-            basis += f"; but the holdout differs from the training data, p = {other_law:.2g}, which looks the same"
-        return f"Copies: {_amount(memorized)} of its samples are copies of the training data ({basis})."
-    return _near_copies(scores)
+def _copies(scores: Mapping[str, Score]) -> Verdict | None:
+    """Copies, or that nobody can tell, or None; a holdout of another law shows none."""
+    near, memorized = _near_copies(scores), scores.get("memorized")
+    if memorized is None:
+        return near
+    if memorized.value < SHARE or (memorized.interval is not None and memorized.interval.low <= 0):
+        return None
+    if not memorized.rejects(LEVEL):  # copies of a few samples: permutations of their labels say little
+        return near if memorized.value > COPIED else None
+    if (other_law := memorized.details.get("holdout_p_value", 1.0)) <= LEVEL:
+        why = f"the holdout differs from the training data, p = {other_law:.2g}, which looks the same"
+        said = f"Cannot tell copies: {_amount(memorized)} of its samples seem to be copies, but {why}."
+        return near or Verdict(f"{said} A holdout of the same law would show whether they are.", (Kind.CANNOT_TELL,))
+    basis = f"holdout, p = {memorized.p_value:.2g}"
+    said = f"Copies: {_amount(memorized)} of its samples are copies of the training data ({basis})."
+    return Verdict(said, (Kind.COPIES,))
 
 
-def _near_copies(scores: Mapping[str, Score]) -> str | None:
-    """The sentence about copies without a holdout, or None."""
+def _near_copies(scores: Mapping[str, Score]) -> Verdict | None:
+    """Copies, as far as they show without a holdout, or None."""
     copies = scores.get("copies")  # in few dimensions many samples look copied by chance
     if copies is None or copies.chance is None or copies.value - copies.chance <= COPIED:
         return None
-    return f"Copies: {_percent(corrected(copies))} of its samples nearly coincide with a real sample."
+    said = f"Copies: {_percent(corrected(copies))} of its samples nearly coincide with a real sample."
+    return Verdict(said, (Kind.COPIES,))
 
 
 def _some_copies(scores: Mapping[str, Score]) -> Score | None:
@@ -233,12 +242,12 @@ def _some_copies(scores: Mapping[str, Score]) -> Score | None:
     return copies if asin(sqrt(copies.value)) - asin(sqrt(chance)) > NORMAL * error else None
 
 
-def _repeats(evidence: Evidence) -> str | None:
-    """The sentence about samples that repeat each other far more often than those of the data do, or None."""
+def _repeats(evidence: Evidence) -> Verdict | None:
+    """Samples that repeat each other far more often than those of the data do, or None."""
     shares = evidence.scores["tv"].details.get("repeated") if "tv" in evidence.scores else None
     if shares is None or shares["fake"] - shares["real"] < max(MISPLACED, shares["real"]):
         return None
-    return f"Repeats: {_percent(shares['fake'])} of its samples repeat another one."
+    return Verdict(f"Repeats: {_percent(shares['fake'])} of its samples repeat another one.", (Kind.REPEATS,))
 
 
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
