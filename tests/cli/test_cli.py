@@ -131,7 +131,7 @@ def test_gates_decide_the_exit_status(run, files, gate, status):
     assert ("gate not met" in done.output) == (status == 3)
 
 
-@pytest.mark.parametrize(("kinds", "status"), [("copies,far-from-the-data", 3), ("copies", 0)])
+@pytest.mark.parametrize(("kinds", "status"), [("wrong-shape,far-from-the-data", 3), ("wrong-shape", 0)])
 def test_a_kind_of_the_verdict_is_a_gate(run, files, kinds, status, tmp_path):
     out = tmp_path / "report"
     done = run("assess", "--real", files["real"], "--fake", files["far"], *QUICK, "--fail-on", kinds, "--out", out)

@@ -95,6 +95,27 @@ def test_a_gate_needs_its_metric(files):
     assert done.exit_code == 2
     assert "add neighbors to --metrics" in " ".join(done.stderr.split())
     assert assess("--min-area", 0, metrics="clusters").exit_code == 0
+    done = run("assess", "--real", "real.npy", "--fake", "a.npy", "--preset", "prdc", "--max-fid", 20)
+    assert done.exit_code == 2  # it was computed, and "Pass more samples" was the advice
+    assert "add fid to --metrics" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "needed"),
+    [
+        (("--metrics", "clusters,fid"), "copies", "copies"),
+        (("--metrics", "copies,fid"), "drops", "auto"),
+        (("--preset", "prdc"), "drops", "auto"),
+        (("--metrics", "copies"), "copies", None),
+        (("--metrics", "fid", "--holdout", "real.npy"), "copies", None),
+        (("--metrics", "fid"), "mixed-storage", None),
+    ],
+)
+def test_no_model_passes_because_nobody_looked(files, words, kind, needed):
+    """`--metrics fid --fail-on drops,copies` had status 0 for every model."""
+    done = run("assess", "--real", "real.npy", "--fake", "a.npy", *words, "--fail-on", kind)
+    assert done.exit_code == (0 if needed is None else 2)
+    assert needed is None or f"add {needed} to --metrics" in " ".join(done.stderr.split())
 
 
 def test_gates_on_the_cautious_end_of_the_interval(files):

@@ -178,12 +178,11 @@ def assess(options: AssessOptions) -> None:
     models = dict(map(named_path, options.fake))
     if len(models) < len(options.fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
-    names = chosen_metrics(options.metrics, quick=options.quick)
+    names = computed = chosen_metrics(options.metrics, quick=options.quick)
     if options.preset is not None:
-        k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
         with blaming("--preset"):
-            preset_named(options.preset, metrics=names, k=k, ties=ties)
-    gates, fail_on = _gates(options, names), _fail_on(options)
+            computed = list(preset_named(options.preset, metrics=names, k=options.k, ties=options.ties).metrics)
+    gates, fail_on = _gates(options, computed), _fail_on(options, computed)
     paths = [path for path in (options.real, *models.values(), options.holdout) if path is not None]
     options.check(*paths)
     if options.out is not None:
@@ -356,14 +355,20 @@ def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate,
     return tuple(gates)
 
 
-def _fail_on(options: AssessOptions) -> tuple[Kind, ...]:
-    """The kinds that no verdict may have."""
+def _fail_on(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Kind, ...]:
+    """The kinds that no verdict may have. One that no metric looks for is refused: every model would pass."""
+    from precall.metrics.assessing.registry import ESTIMATORS, requested
     from precall.metrics.scores.verdict import Kind
 
+    computed = {*requested(metrics), *(["memorization"] if options.holdout else [])}
     names = [name.strip().replace("-", " ") for name in (options.fail_on or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in set(Kind)]:
         known = ", ".join(kind.replace(" ", "-") for kind in Kind)
         raise wrong("--fail-on", f"unknown kind {unknown[0]!r}. The kinds are {known}")
+    for kind in set(names) - {Kind.STORAGE}:
+        suitable = ("copies", "memorization") if kind == Kind.COPIES else ESTIMATORS
+        if not computed.intersection(suitable):
+            raise wrong("--fail-on", f"add {suitable[0]} to --metrics, which looks for {kind!r}")
     return tuple(map(Kind, names))
 
 
