@@ -9,7 +9,7 @@ from typing import Any
 from precall.improve.planning import Range, of_assessment, planned
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import FAR
-from precall.metrics.scores.verdict import FINE, Kind
+from precall.metrics.scores.verdict import Kind
 from precall.printing import shown
 from precall.theory.spectrum import RatioSpectrum
 
@@ -67,13 +67,9 @@ def _called(name: str) -> str:
 def _does(one: Assessment) -> str:
     """What a model does, in plain words."""
     kinds = [kind for kind in one.verdict.kinds if kind in _PLAIN]
-    share = {
-        name: f"{100 * one.scores[name].value:.0f} %" for name in ("missed", "invented", "tv") if name in one.scores
-    }
+    share = {name: f"{100 * one.scores[name].value:.0f} %" for name in ("missed", "invented") if name in one.scores}
     lost = [shown(str(group)) for group in one.record.groups.only_real] if one.record.groups else []
     said = [f"never produces {_listed(lost, 'the groups ')}"] if lost else []
-    if one.estimator not in FINE and Kind.CANNOT_TELL in kinds:
-        return " and ".join([*said, "has no verdict without the metric auto"])
     return " and ".join([*said, *(_PLAIN[kind].format(**share) for kind in kinds)])
 
 
@@ -111,8 +107,6 @@ def improvable(one: Assessment) -> bool:
 def recommendation(one: Assessment) -> str:
     """What to do next about a model, in one or two sentences."""
     kind = one.verdict.kind
-    if one.estimator not in FINE and kind is Kind.CANNOT_TELL:
-        return "Add `auto` to the metrics: without its curve there is no verdict."
     if kind in _FIXED:
         return _unsure(one, "tv") or _FIXED[kind] if kind is Kind.INDISTINGUISHABLE else _FIXED[kind]
     broader, narrower = _SAMPLING.get(one.encoder or "", _SAMPLING[""])
@@ -135,15 +129,15 @@ _PLAIN = {  # kind of a verdict: what the model does
     Kind.WIDE: "varies too much",
     Kind.SHIFTED: "is off centre",
     Kind.PROPORTIONS: "has the right kinds of samples in the wrong proportions",
-    Kind.SHAPE: "puts about {tv} of its samples in the wrong place",
+    Kind.SHAPE: "puts samples in the wrong places",
     Kind.REPEATS: "repeats its own samples",
-    Kind.DIFFERS: "puts about {tv} of its samples in the wrong place",
+    Kind.DIFFERS: "puts samples in the wrong places",
     Kind.MISALIGNED: "gives answers that do not fit their prompts",
     Kind.COLLAPSES_WITHIN_PROMPTS: "gives too few different answers to a prompt",
     Kind.BLIND_TO_THE_PROMPT: "cannot be judged by prompt in these features",
     Kind.CLOSE: "is close to the data",
     Kind.INDISTINGUISHABLE: "cannot be told from the data",
-    Kind.CANNOT_TELL: "needs more samples for a verdict",
+    Kind.CANNOT_TELL: "cannot be judged yet",
 }
 _BROADER, _NARROWER = "broader", "narrower"  # what to do depends on how such samples are made
 _NEVER = "curation cannot add what it never produces."
@@ -173,7 +167,7 @@ _FIXED = {  # kind of a verdict: what to do
     "regularise. While the model copies, its other scores are too good.",
     Kind.REPEATS: "Look for a collapse: draw every sample with noise of its own, or sample more broadly.",
     Kind.INDISTINGUISHABLE: "Nothing to correct at this sample size. More samples would reveal smaller differences.",
-    Kind.CANNOT_TELL: "Collect more samples: these are too few to say how the model differs from the data.",
+    Kind.CANNOT_TELL: "The verdict says what would decide: more samples, a holdout, or another metric.",
     Kind.MISALIGNED: "Strengthen the condition on the prompt (guidance, or training on more pairs), and check that "
     "prompts and answers are paired as intended.",
     Kind.COLLAPSES_WITHIN_PROMPTS: "Sample more broadly (a higher temperature or top-p, weaker guidance), or tune less "
