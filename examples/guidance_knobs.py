@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from precall.improve import FunctionKnob, Guided, dial
+from precall.theory.diffusion import heun_step, noise_levels
 
 CENTRES = torch.tensor([-1.0, 1.0])
-LEVELS = [*np.linspace(80 ** (1 / 7), 0.002 ** (1 / 7), 12) ** 7, 0.0]  # of noise (Karras et al., 2022, eq. 5)
 
 
 class Exact(nn.Module):
@@ -41,22 +41,13 @@ class Unconditional(Exact):
         return super().forward(x, sigma)
 
 
-def heun_step(denoise, x, sigma, below):
-    """A step of Heun's method from the noise level sigma to a lower one (Karras et al., 2022, Alg. 1)."""
-    slope = (x - denoise(x, sigma)) / sigma
-    euler = x + (below - sigma) * slope
-    if below == 0:
-        return euler
-    return x + (below - sigma) * (slope + (euler - denoise(euler, below)) / below) / 2
-
-
 def knob(name, guide):
     """A knob whose setting is the weight of the guide."""
 
     def draw(n, weight, seed):
-        guided, labels = Guided(model, guide, weight), torch.arange(n) % 2
-        x = LEVELS[0] * torch.randn(n, 1, generator=torch.Generator().manual_seed(seed))
-        for sigma, below in pairwise(LEVELS):
+        guided, labels, levels = Guided(model, guide, weight), torch.arange(n) % 2, noise_levels(12).tolist()
+        x = levels[0] * torch.randn(n, 1, generator=torch.Generator().manual_seed(seed))
+        for sigma, below in pairwise(levels):
             x = heun_step(lambda x, sigma: guided(x, x.new_full((n,), sigma), labels), x, sigma, below)
         return x.detach().numpy()
 

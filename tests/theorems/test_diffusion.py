@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.common.diffusion import (
-    RHO,
-    SIGMA_MAX,
-    SIGMA_MIN,
-    Preconditioning,
-    heun_step,
-    loss_weight,
-    noise_levels,
-)
+from precall.theory.diffusion import RHO, SIGMA_MAX, SIGMA_MIN, Preconditioning, heun_step, loss_weight, noise_levels
 
 SIGMA = np.geomspace(1e-3, 100, 20)
 
