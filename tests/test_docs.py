@@ -110,7 +110,7 @@ def make_features(folder, rng):
             np.save(folder / name / f"part-{i}.npy", rng.normal(size=(60, 2)))
     np.savez(folder / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
     reference = Reference.fit(rng.normal(size=(60, 2)))
-    for name in ("one", "two"):
+    for name in ("one", "two", "part1", "part2"):
         reference.sketch(rng.normal(size=(30, 2))).save(folder / f"{name}.sketch")
 
 
