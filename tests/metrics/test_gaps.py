@@ -32,6 +32,18 @@ def test_copies_are_compared_on_the_columns_that_both_rows_have(seed):
     assert copies(with_gaps(x, rng), with_gaps(y, rng)).value == pytest.approx(0.3, abs=0.05)
 
 
+@pytest.mark.parametrize(("columns", "gone"), [(2, 1), (4, 2), (6, 3)])
+def test_fresh_rows_without_some_columns_are_no_copies(columns, gone):
+    """On fewer columns more is near: with 3 of 6 columns missing in all fakes, 69 % of fresh rows were copies."""
+    rng = np.random.default_rng(0)
+    real, fake, same = (pd.DataFrame(rng.normal(size=(400, columns))).add_prefix("c") for _ in range(3))
+    fake.iloc[:, :gone] = same.iloc[:, :gone] = np.nan
+    fresh = copies(real, fake)
+    assert abs(fresh.value - fresh.chance) < 0.1
+    same.iloc[:, gone:] = real.iloc[:, gone:]
+    assert copies(real, same).value > 0.98
+
+
 @pytest.mark.filterwarnings("ignore:.*column c have a category")
 def test_gaps_in_one_table_and_in_categories():
     rng = np.random.default_rng(0)

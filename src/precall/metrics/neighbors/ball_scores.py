@@ -132,15 +132,16 @@ def copy_ratios(fake_to_real: Nearest, real_to_real: Nearest) -> Array:
     return _copy_ratios(distance, real_to_real.distance[nearest, 0])
 
 
-def expected_copies(real_to_real: Nearest) -> float | None:
-    """Share of the reals that look like copies of another real; None if there are only two reals."""
+def expected_copies(real_to_real: Nearest, changed: Nearest | None = None) -> float | None:
+    """Share of the reals, or of changed ones, that look like copies of another real; None if there are only two."""
     index, distance = real_to_real.index, real_to_real.distance
     if index.shape[1] < 2:
         return None
-    nearest = index[:, 0]
+    own = changed or real_to_real
+    nearest = own.index[:, 0]
     # If X_i is itself the nearest neighbour of its neighbour, the second nearest takes its place.
     mutual = index[nearest, 0] == np.arange(len(index))
-    ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
+    ratios = _copy_ratios(own.distance[:, 0], distance[nearest, mutual.astype(np.intp)])
     return float((ratios < COPY_RATIO).mean())
 
 

@@ -3,7 +3,7 @@
 A copy whose gaps are elsewhere than those of its original differs from it in every such column, although no value was
 changed. The distance on the shared columns S of C is d² = C/|S| Σ_S |x_c − y_c|². Rows that share fewer than half of
 the columns are compared by all features. A copy by this distance or by that of all features is one, and the chance
-level is the sum of both, from the reals.
+level is the sum of both, from the reals: by this distance with the gaps of the fakes (on fewer columns more is near).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def copies_with_gaps(real: Side, fake: Side, ties: str) -> Score | None:
     shared, whole = ((_nearest(b, a, itself=False), _nearest(a, a, itself=True)) for a, b in
                      ((rows, others), (rows.without_gaps(), others.without_gaps())))  # fmt: skip
     sums = CopySums.of(np.minimum(copy_ratios(*shared), copy_ratios(*whole)), *shared)
-    expected = sum(expected_copies(within) or 0.0 for _, within in (shared, whole))
+    gapped = _nearest(rows.with_gaps_of(others), rows, itself=True)
+    expected = (expected_copies(shared[1], gapped) or 0.0) + (expected_copies(whole[1]) or 0.0)
     score = copy_score(sums, n_fake=len(others.x), expected=min(1.0, expected), ties=ties)
     return replace(score, settings={**score.settings, "compared": "on the columns that both rows have, or on all"})
 
@@ -73,7 +74,12 @@ class _Rows:
         """The same features, as if no value were missing."""
         return _Rows(self.x, np.ones_like(self.known), np.ones_like(self.wide))
 
-    def part(self, rows: slice) -> _Rows:
+    def with_gaps_of(self, others: _Rows) -> _Rows:
+        """The same rows without the values that others lack, each with the gaps and the codes of one of these."""
+        o = others.part(np.arange(len(self.x)) * len(others.x) // len(self.x))
+        return _Rows(np.where(o.wide > 0, self.x, o.x), self.known * o.known, self.wide * o.wide)
+
+    def part(self, rows: slice | Counts) -> _Rows:
         return _Rows(self.x[rows], self.known[rows], self.wide[rows])
 
 
