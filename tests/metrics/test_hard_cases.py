@@ -230,6 +230,12 @@ def test_rows_repeated_many_times_stay_together_and_those_of_a_table_of_categori
     assert np.array_equal(kept_together(table, first_equal_row(table), np.arange(400) < 200), np.arange(400))
 
 
+def test_equal_rows_of_many_columns_do_not_differ():
+    """They have no principal axis: 200 empty texts, or blank images, ended in a ZeroDivisionError."""
+    one = assess(real=np.zeros((60, 300)), fake=np.zeros((60, 300)), metrics=["auto"])
+    assert one.verdict.kind == "indistinguishable"
+
+
 @pytest.mark.whole_panel  # more trees remember more
 @pytest.mark.parametrize(("d", "noise"), [(1, 1e-6), (5, 1e-6), (64, 1e-2)])
 def test_rows_repeated_with_a_little_noise_are_not_a_difference(d, noise):

@@ -330,8 +330,8 @@ def principal_axes(x: Tensor, most: int) -> Tensor:
         values, vectors = (one[..., -most:] for one in torch.linalg.eigh(small))
     if n >= d:
         return vectors.flip(1).contiguous()
-    spread = values > 1e-6 * values[-1]  # n centred points span at most n − 1 dimensions
-    return (centred.T @ (vectors[:, spread] / values[spread].sqrt())).flip(1).contiguous()
+    spread = values >= 1e-6 * values[-1]  # n centred points span at most n − 1 dimensions; equal ones have axes of 0
+    return (centred.T @ (vectors[:, spread] / values[spread].clamp(min=1e-30).sqrt())).flip(1).contiguous()
 
 
 def hidden_axes(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
