@@ -106,6 +106,7 @@ def test_a_gate_needs_its_metric(files):
         (("--metrics", "clusters,fid"), "copies", "copies"),
         (("--metrics", "copies,fid"), "drops", "auto"),
         (("--preset", "prdc"), "drops", "auto"),
+        (("--prompt", "question"), "copies", "copies"),
         (("--metrics", "copies"), "copies", None),
         (("--metrics", "fid", "--holdout", "real.npy"), "copies", None),
         (("--metrics", "fid"), "mixed-storage", None),

@@ -169,6 +169,7 @@ def assess(options: AssessOptions) -> None:
       precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray
     """
     from precall.integrations.loggers import checked_target, log_run
+    from precall.metrics.assessing.assessment import BY_PROMPT
     from precall.metrics.protocols.presets import preset_named
     from precall.report import folder, sample_table
 
@@ -178,7 +179,8 @@ def assess(options: AssessOptions) -> None:
     models = dict(map(named_path, options.fake))
     if len(models) < len(options.fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
-    names = computed = chosen_metrics(options.metrics, quick=options.quick)
+    names = chosen_metrics(options.metrics, quick=options.quick)
+    computed = list(BY_PROMPT) if options.prompt and names is None else names
     if options.preset is not None:
         with blaming("--preset"):
             computed = list(preset_named(options.preset, metrics=names, k=options.k, ties=options.ties).metrics)
@@ -229,8 +231,7 @@ def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[
         sources = {}
         for name, path in models.items():
             sources[name], prompts["fake"][name] = open_prompted(path, is_real=False, **how)
-    request = _request(options, metrics, data, sources)
-    request = request if options.prompt is None else replace(request, prompts=prompts)
+    request = replace(_request(options, metrics, data, sources), prompts=prompts if options.prompt else None)
     each = None if options.samples is None else lambda one: rows.extend(one.sample_table())
     found = assessed(data, sources, request, fresh=options.fresh or options.profile, each=each)
     if options.samples is not None:
