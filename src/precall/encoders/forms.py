@@ -47,8 +47,7 @@ def hugging_face(given: str, *, device: str | None = None) -> Encoder:
         model = load("AutoModel", use_safetensors=True)
         config = model.config
         if hasattr(config, "image_size") and not hasattr(config, "vocab_size"):
-            processor = load("AutoImageProcessor")
-            return _image_model(f"hf:{given}", model, processor, source, revision, device)
+            return _image_model(f"hf:{given}", model, load("AutoImageProcessor"), source, revision, device)
         tokenizer = load("AutoTokenizer")
     except (OSError, ValueError, ImportError) as error:
         reason = shown((str(error).strip() or type(error).__name__).splitlines()[0])

@@ -237,8 +237,7 @@ class ReferenceScores(_Scores):
         shift = self._array("sums") / m
         moments = Moments(m, self._mean + shift, self._array("products") - m * np.outer(shift, shift))
         distance = fid(real=self.reference.frozen.moments, fake=moments).value
-        values = self._one_way() | {"copies": int(self._array("copies")) / m, "fid": distance}
-        return self._tensors(values)
+        return self._tensors(self._one_way() | {"copies": int(self._array("copies")) / m, "fid": distance})
 
     def _one_way(self) -> dict[str, float]:
         frozen, unused = self.reference.frozen, np.zeros(0, dtype=np.int64)  # only intervals need it

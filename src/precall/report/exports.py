@@ -51,16 +51,14 @@ def as_csv(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison) -> str:
     head, *body = [[one.replace("|", r"\|") for one in row] for row in _grid(comparison)]
-    lines = [head, ["---"] * len(head), *body]
-    return "".join(f"| {' | '.join(row)} |\n" for row in lines)
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *body))
 
 
 def as_latex(comparison: Comparison) -> str:
     """The table as LaTeX, for the package booktabs."""
     head, *body = [" & ".join(one.translate(TEX) for one in row) + r" \\" for row in _grid(comparison)]
     begin = rf"\begin{{tabular}}{{l{'r' * len(columns(comparison))}}}"
-    lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def _grid(comparison: Comparison) -> list[list[str]]:

@@ -253,5 +253,4 @@ def _images(data: Any) -> Tensor:
     """Some of the data as images in [−1, 1]."""
     if len(data.shape) != 4 or data.shape[1] not in (1, 3):
         raise ValueError(f"a critic on features requires images with 1 or 3 channels; got samples of {data.shape[1:]}.")
-    rows = np.random.default_rng(0).permutation(len(data))[:SOME]
-    return as_float(torch.as_tensor(data)[rows])
+    return as_float(torch.as_tensor(data)[np.random.default_rng(0).permutation(len(data))[:SOME]])

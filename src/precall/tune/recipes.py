@@ -331,5 +331,4 @@ def _padded(images: npt.NDArray[Any], multiple: int) -> npt.NDArray[Any]:
 
 def dequantized(images: npt.NDArray[np.uint8], seed: int = 0) -> npt.NDArray[np.float32]:
     """Grey levels b as (b + u)/128 − 1 with u uniform. Without noise, the likelihood of a flow would be unbounded."""
-    noise = np.random.default_rng(seed).random(images.shape, dtype=np.float32)
-    return (images + noise) / np.float32(128) - 1
+    return (images + np.random.default_rng(seed).random(images.shape, dtype=np.float32)) / np.float32(128) - 1

@@ -20,8 +20,7 @@ def kmeans(x: Tensor, n_clusters: int, seed: int, starts: int) -> npt.NDArray[np
     the same device.
     """
     rows, start = drawn_rows(len(x), n_clusters, seed)
-    centres = fitted_centres(x[rows.to(x.device)], n_clusters, start, starts)
-    return cells_of(x, centres)
+    return cells_of(x, fitted_centres(x[rows.to(x.device)], n_clusters, start, starts))
 
 
 def drawn_rows(n: int, n_clusters: int, seed: int) -> tuple[Tensor, torch.Generator]:

@@ -81,8 +81,7 @@ class HeldOutScores:
         """
         rng = np.random.default_rng(seed)
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
-        samples = [unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)]
-        return _read_all(samples)
+        return _read_all([unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)])
 
     def intervals(
         self, values: Mapping[str, float], drawn: list[dict[str, float]], *, failed: bool = False

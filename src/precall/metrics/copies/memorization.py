@@ -101,8 +101,7 @@ class Closest:
         within, _ = _listed(rows, None, size)
         of_fakes, _ = _listed(fake, rows, size)
         in_train, in_holdout = (np.bincount(one, minlength=len(rows)) for one in (row_of[:n], row_of[n:]))
-        record = twin_records(within.index, within.distance)
-        return cls(in_train, in_holdout, record, within, of_fakes)
+        return cls(in_train, in_holdout, twin_records(within.index, within.distance), within, of_fakes)
 
     @property
     def n_fake(self) -> int:
@@ -259,8 +258,7 @@ def _scores(closest: Closest, seed: int, level: float) -> dict[str, Score]:
 def _compute(run: Run) -> Found:
     run.report("memorization")
     assert run.holdout is not None  # `Reference.assess` checks it
-    closest = Closest.of(run.pair.real, run.holdout, run.pair.fake)
-    return Found(_scores(closest, run.seed, 0.95))
+    return Found(_scores(Closest.of(run.pair.real, run.holdout, run.pair.fake), run.seed, 0.95))
 
 
 CLOSER = "share of fakes closest to a training sample"

@@ -77,8 +77,7 @@ def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[I
     spread = (fake - value * real).std(ddof=1) if prompts > 1 else 0.0
     error = float(np.sqrt(prompts) * spread / max(fake.sum(), 1e-300))
     factor = float(np.exp(min(stdtrit(max(1, prompts - 1), (1 + LEVEL) / 2) * error, 700.0)))
-    interval = Interval(value / factor, value * factor, LEVEL, COVERS)
-    return Score(value, interval, 1.0, len(x[0]), len(x[1]))
+    return Score(value, Interval(value / factor, value * factor, LEVEL, COVERS), 1.0, len(x[0]), len(x[1]))
 
 
 def around_prompts(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[Index, Index]) -> list[Array]:
@@ -143,8 +142,7 @@ def _distances_apart(x: Array, number: Index, seed: int) -> Array | None:
 def _rows(number: Index, prompts: int) -> list[Index]:
     """The rows of each prompt, at most `MOST` of them."""
     order = np.argsort(number, kind="stable")
-    ends = np.cumsum(np.bincount(number, minlength=prompts))
-    return [part[:MOST] for part in np.split(order, ends[:-1])]
+    return [part[:MOST] for part in np.split(order, np.cumsum(np.bincount(number, minlength=prompts))[:-1])]
 
 
 def _alike(real: Array, fake: Array, rows: Sequence[Sequence[Index]], kernel: Callable[[Array], Array]) -> Alike:

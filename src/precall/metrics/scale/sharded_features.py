@@ -180,8 +180,7 @@ def load_shard(name: str, item: Item, key: str | None) -> Matrix:
         if opened.kind != "features":
             raise ValueError(f"`{item}` must hold features; it holds {opened.kind}. Pass the name of an encoder.")
         array = opened.array  # type: ignore[attr-defined]
-    checked = as_features(name, array, at_least=1)
-    return np.ascontiguousarray(checked)
+    return np.ascontiguousarray(as_features(name, array, at_least=1))
 
 
 def survey(name: str, item: Item, key: str | None) -> Arrays:

@@ -352,8 +352,7 @@ def _pair_score(real: Counts, fake: Counts, tests: int, rng: np.random.Generator
 
 def _drawn(masses: Array, n: int, rng: np.random.Generator) -> Counts:
     """Tables of n rows drawn from the masses, shape (DRAWS, i, j)."""
-    flat = masses.ravel() / masses.sum()
-    return np.asarray(rng.multinomial(n, flat, DRAWS)).reshape(DRAWS, *masses.shape)
+    return np.asarray(rng.multinomial(n, masses.ravel() / masses.sum(), DRAWS)).reshape(DRAWS, *masses.shape)
 
 
 def _dependence_tv(real: Counts, fake: Counts) -> Array:
