@@ -12,8 +12,9 @@ from hypothesis import given, settings, strategies as st
 from metrics.test_blocks import assert_same, swept_by_blocks
 from metrics.test_neighbors import SHAPES, assert_exact
 from metrics.test_successors import SUPPORTS
-from precall.metrics.distances.kernel_distance import kid
-from precall.metrics.neighbors.sweep import clipped, cross, cross_balls, sweep, within
+from precall.metrics.distances.kernel_distance import kernel_of, kid
+from precall.metrics.inputs.features import Pair
+from precall.metrics.neighbors.sweep import balls_around, clipped, cross, cross_balls, sweep, within
 from precall.metrics.pairs import kernels, survival, tallies
 from precall.metrics.pairs.probabilistic import soft_supports
 from precall.metrics.tiles import bounds, listing
@@ -52,7 +53,9 @@ class Emulated:
         padded = torch.nn.functional.pad(value, (0, -value.shape[2] % group), value=torch.inf)
         return padded.unflatten(2, (-1, group)).amin(3)
 
-    def collect(self, rows, columns, limits, factors, room):
+    def collect(self, rows, columns, limits, factors, room, sums=None):
+        if sums is not None:
+            self._add(rows, columns, sums)
         low = self._distances(rows, columns, "low")
         limit = torch.maximum(limits[0][:, None], limits[1])
         for row, column in zip(*factors, strict=True):
@@ -64,16 +67,19 @@ class Emulated:
         self.lists.append(len(i) / len(low))
         return (i, j, low[i, j]) if len(i) <= min(room, self.most) else None
 
-    def polynomial_sums(self, rows, columns, terms, weights, *, degree, dimension, shift, largest):
+    def _add(self, rows, columns, polynomial):
         u = self.products(rows.values, columns.values)
-        if rows.rest is not None:
-            u = u + (self.products(rows.values, columns.rest) + self.products(rows.rest, columns.values)) / 2048
-        u = u * (rows.scale[:, None] * columns.scale) * (rows.unit / dimension)
-        u = u + (terms[0].float()[:, None] + terms[1].float())
-        value = ((1 + u) ** degree - 1 - shift).double()
+        if polynomial.rests is not None:
+            rests = polynomial.rests
+            u = u + (self.products(rows.values, rests[1]) + self.products(rests[0], columns.values)) / 2048
+        u = u * (rows.scale[:, None] * columns.scale) * (rows.unit / polynomial.dimension)
+        u = u + (polynomial.terms[0].float()[:, None] + polynomial.terms[1].float())
+        value = ((1 + u) ** polynomial.degree - 1 - polynomial.shift).double()
         if rows is columns:
             value.fill_diagonal_(0)
-        return value @ weights[1], weights[0] @ value, float(weights[0] @ value.square() @ weights[1])
+        of_rows, of_columns = polynomial.weights
+        polynomial.rows, polynomial.columns = value @ of_columns, of_rows @ value
+        polynomial.squares = float(of_rows @ value.square() @ of_columns)
 
     settle = staticmethod(squared_distances)
 
@@ -228,6 +234,24 @@ def test_kernels_that_float32_cannot_sum_are_read_off_tiles(scale):
     with emulated():
         found = kid(real=real, fake=fake)
     assert found.value == pytest.approx(kid(real=real, fake=fake).value, rel=1e-9)
+
+
+def test_sums_come_with_the_lists():
+    """Also if a list is made again."""
+    rng = np.random.default_rng(8)
+    pair = Pair.checked(
+        **{name: rng.integers(3, size=(n, 5)).astype("float32") for name, n in (("real", 150), ("fake", 90))}
+    )
+    kernel = kernel_of(pair)
+    expected = [one.result() for one in kernels.kernel_sums(kernel, pair.real, pair.fake)]
+    between = kernels.KernelSums(kernel)
+    with emulated() as steps, patch.object(kernels, "tiles", None), patch.object(listing, "ROOM", (0, 128)):
+        real, fake = (balls_around(side, k=3, kernel=kernel) for side in (pair.real, pair.fake))
+        cross_balls(real, fake, ties="closed", sums=between)
+    assert len(steps.lists) > 3
+    for found, sums in zip((real.sums, fake.sums, between), expected, strict=True):
+        for one, other in zip(found.result(), sums, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 * np.abs(other).max())
 
 
 CROWDS = {

@@ -6,6 +6,7 @@ pass over the pairs. This module imports torch.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,10 @@ import torch
 from torch import Tensor
 
 from precall.metrics.tiles.clouds import Cloud, device_kind, ranges
-from precall.metrics.tiles.cuda_steps import steps_for
+from precall.metrics.tiles.cuda_steps import Polynomial, steps_for
 from precall.metrics.tiles.distances import DOUBLE, Frame, Precision, frames, tiles
 from precall.metrics.tiles.listing import Listing
-from precall.theory.arrays import Array, to_numpy
+from precall.theory.arrays import Array
 
 AT_ONCE = {"cpu": 1 << 18, "accelerator": 1 << 24}  # kernel values that are computed at once: 2 MiB, 128 MiB
 
@@ -63,38 +64,39 @@ class KernelSums:
 
     def start(self, left: Frame, right: Frame) -> Precision:
         """Prepare to read the products of left × right; returns the precision in which they must be computed."""
-        self._prepare(left, right)
+        self._prepare(left.cloud, right.cloud, left.centre)
         precision = Precision.of(left, right)
         return precision if self.kernel.single and precision.roundoff == 0 else DOUBLE
 
-    def take(self, listing: Listing) -> None:
-        """Read all products of a listing; off tiles if their accuracy is not enough.
+    def polynomial(self, listing: Listing) -> Polynomial | None:
+        """The sums, to be computed with the pairs of a listing; None if the accuracy of its products is not enough.
 
         Products have the accuracy of float32, or of half precision in many dimensions, where independent rounding
-        errors average out and move KID by less than 1 % of its standard error. Tiles are read if the samples are
+        errors average out and move KID by less than 1 % of its standard error. This is not enough if the samples are
         float64, or if values of the kernel are too large or too small for float32.
         """
-        left = Frame(listing.left, listing.centre)
-        right = left if listing.left is listing.right else Frame(listing.right, listing.centre)
-        reach = max(float(side.squared_norms.max()) for side in listing.sides) ** 0.5 + float(listing.centre.norm())
-        largest = (1 + reach**2 / self.kernel.dimension) ** self.kernel.degree - 1 + abs(self.kernel.shift)
+        lengths = torch.stack([side.squared_norms.max() for side in listing.sides]).sqrt()
+        reach = float(lengths.max() + listing.centre.norm())
+        degree, d, shift = self.kernel.degree, self.kernel.dimension, self.kernel.shift
+        largest = (1 + reach**2 / d) ** degree - 1 + abs(shift)
         if not (self.kernel.single and self.kernel.size == 1 and LEAST_VALUE < largest < LARGEST_VALUE):
-            for _ in tiles(left, right, products=self):
+            return None
+        self._prepare(listing.left, listing.right, listing.centre)
+        # as fine as fits: no sum may reach 2⁶³
+        totals = [len(side.stand_in) * largest for side in (self.left, self.right)]
+        fine, coarse = (2.0 ** (62 - math.ceil(math.log2(most))) for most in (max(totals), totals[0] * totals[1]))
+        terms, weights = (self.row_terms, self.column_terms), (self.row_weight, self.column_weight)
+        return Polynomial(degree, d, shift, (fine, coarse), terms, weights, None if d >= HALVES else listing.rests())
+
+    def take(self, listing: Listing, found: Polynomial | None) -> None:
+        """Take the sums that were computed with a listing; if there are none, read tiles."""
+        if found is None:
+            for _ in tiles(*frames(listing.left, listing.right), products=self):
                 pass
             return
-        self._prepare(left, right)
-        terms, weights = (self.row_terms, self.column_terms), (self.row_weight, self.column_weight)
-        self.rows, self.columns, self.squares = listing.steps.polynomial_sums(
-            *(listing.sides if self.kernel.dimension >= HALVES else listing.with_rest()),
-            terms,
-            weights,
-            degree=self.kernel.degree,
-            dimension=self.kernel.dimension,
-            shift=self.kernel.shift,
-            largest=largest,
-        )
-        if left is right and left.cloud.weight is not None:
-            self._add_copies(left.cloud)
+        self.rows, self.columns, self.squares = found.rows, found.columns, found.squares
+        if listing.left is listing.right and listing.left.weight is not None:
+            self._add_copies(listing.left)
 
     def _add_copies(self, cloud: Cloud) -> None:
         """Add the pairs of different input rows that one kept row represents."""
@@ -103,14 +105,14 @@ class KernelSums:
         self.rows += others * torch.cat(values)
         self.squares += float((self.row_weight * others) @ torch.cat(values) ** 2)
 
-    def _prepare(self, left: Frame, right: Frame) -> None:
-        self.left, self.right, d = left.cloud, right.cloud, self.kernel.dimension
+    def _prepare(self, left: Cloud, right: Cloud, centre: Tensor) -> None:
+        self.left, self.right, d = left, right, self.kernel.dimension
         # x·y = z·w + z·c + w·c + c·c, with z = x − c and w = y − c
-        self.row_terms = _along_centre(left) / d
-        self.column_terms = (_along_centre(right) + left.centre @ left.centre) / d
+        self.row_terms = _along_centre(left, centre) / d
+        self.column_terms = (_along_centre(right, centre) + centre @ centre) / d
         self.rows = torch.zeros_like(self.row_terms)
         self.columns = self.rows if left is right else torch.zeros_like(self.column_terms)
-        self.row_weight, self.column_weight = left.cloud.weights(), right.cloud.weights()
+        self.row_weight, self.column_weight = left.weights(), right.weights()
         self.squares = 0.0
 
     def read(self, products: Tensor, rows: slice, columns: slice) -> None:
@@ -140,13 +142,12 @@ class KernelSums:
 
     def result(self) -> tuple[Array, Array, float]:
         """The row sums and column sums of all input samples, and the sum of squares."""
-        rows, columns = self.rows[self.left.stand_in], self.columns[self.right.stand_in]
-        return to_numpy(rows), to_numpy(columns), self.squares
+        return self.left.expanded(self.rows), self.right.expanded(self.columns), self.squares
 
 
-def _along_centre(frame: Frame) -> Tensor:
+def _along_centre(cloud: Cloud, centre: Tensor) -> Tensor:
     """(x − c)·c of every row."""
-    return torch.cat([(rows - frame.centre) @ frame.centre for rows in frame.cloud.blocks()])
+    return torch.cat([(rows - centre) @ centre for rows in cloud.blocks()])
 
 
 def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, KernelSums, KernelSums]:
@@ -158,7 +159,11 @@ def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, Kerne
 def _read(kernel: Kernel, left: Cloud, right: Cloud) -> KernelSums:
     sums, steps = KernelSums(kernel), steps_for(left)
     if steps is not None:
-        sums.take(Listing(steps, left, right, ("real", "fake")))
+        listing = Listing(steps, left, right, ("real", "fake"))
+        if (polynomial := sums.polynomial(listing)) is not None:
+            nothing = [torch.full_like(side.slack, -torch.inf) for side in listing.sides]
+            listing.pairs((nothing[0], nothing[1]), 0, polynomial=polynomial)
+        sums.take(listing, polynomial)
         return sums
     for _ in tiles(*frames(left, right), products=sums):
         pass

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,7 +21,7 @@ from precall.metrics.tiles.clouds import Cloud, Pairs, Tile, below, group_minima
 from precall.metrics.tiles.cuda_steps import steps_for
 from precall.metrics.tiles.distances import frames, tiles
 from precall.metrics.tiles.listing import Listing, nearest
-from precall.theory.arrays import Array, to_numpy
+from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import KernelSums
@@ -161,10 +160,11 @@ def _listed_within(
     listing = Listing(steps, left, right, (name, name))
     first = listing.thresholds(0, size)[0]
     limits = first, first if left is right else listing.thresholds(1, size)[0]
-    if (pairs := listing.pairs(limits, size)) is None:
+    polynomial = None if sums is None else sums.polynomial(listing)
+    if (pairs := listing.pairs(limits, size, polynomial=polynomial)) is None:
         return None
     if sums is not None:
-        sums.take(listing)
+        sums.take(listing, polynomial)
     first_pairs = pairs.both_ways() if left is right else pairs.ordered()
     found = given_lists(nearest(steps, left, right, first_pairs, size), left, right)
     if left is right:
@@ -227,10 +227,11 @@ def _listed_cross(
     radii_of = (reader.tally.squared_radii[:, -1] for reader in readers)
     limits = [torch.maximum(*both) for both in zip(radii_of, reaches, strict=True)]
     neighbors = plan.levels[-1] + plan.kept + 2 * len(depths)
-    if (pairs := listing.pairs((limits[0], limits[1]), neighbors, of_fake[1:], radii)) is None:
+    polynomial = None if sums is None else sums.polynomial(listing)
+    if (pairs := listing.pairs((limits[0], limits[1]), neighbors, (radii.T, of_fake[1:]), polynomial)) is None:
         return None
     if sums is not None:
-        sums.take(listing)
+        sums.take(listing, polynomial)
     pairs, turned = pairs.ordered(), pairs.turned()
     around = [reader.taken(one, steps) for reader, one in zip(readers, (pairs, turned), strict=True)]
     found = (nearest(steps, fake[0], real[0], turned, 2, column) for column in radii.T.contiguous())
@@ -314,19 +315,11 @@ class BallReader:
         nobody = owner == NOBODY
         owner = owner.where(nobody, self.own.position[owner.masked_fill(nobody, 0)])
         return Readings(
-            inside=given(self.own, tally.inside),
-            around=given(self.other, tally.around),
-            owner=given(self.other, owner),
+            inside=self.own.expanded(tally.inside),
+            around=self.other.expanded(tally.around),
+            owner=self.other.expanded(owner),
             nearest=nearest,
         )
-
-
-def given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
-    """`values` of the kept samples, expanded to one row per input sample; each column is in one piece in memory."""
-    columns = (values if cloud.weight is None else values[cloud.stand_in]).T.contiguous()
-    if columns.is_cuda:  # copies to memory that is kept in place take a tenth of the time
-        columns = torch.empty_like(columns, device="cpu", pin_memory=True).copy_(columns)
-    return to_numpy(columns).T
 
 
 def given_lists(found: tuple[Tensor, Tensor], owners: Cloud, others: Cloud) -> Lists:
@@ -334,4 +327,4 @@ def given_lists(found: tuple[Tensor, Tensor], owners: Cloud, others: Cloud) -> L
     values, index = found
     if others.weight is not None:
         index = torch.where(index < 0, -1, others.position[index])
-    return Lists(given(owners, values), given(owners, index))
+    return Lists(owners.expanded(values), owners.expanded(index))

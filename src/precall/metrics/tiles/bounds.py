@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -34,6 +35,8 @@ from torch import Tensor
 ROUNDINGS = 2.0**-20  # of norms and bounds in float32, relative to the squared norms
 UNDERFLOW = 2.0**-100  # relative to the largest squared norm of both sets
 LARGEST = 2.0**120  # limit in float32 that exceeds every squared distance
+
+Both: TypeAlias = tuple[Tensor, Tensor]  # of the rows and of the columns
 
 
 def relative_error(left: float, right: float, additions: float, unit: float) -> float:
@@ -57,7 +60,6 @@ class Halves:
     squared_norms: Tensor  # ‖z‖² in float64, in units of the samples
     slack: Tensor  # slack of each row in float64, in units of the samples
     unit: float  # A power of four, at least the largest squared norm of both sets, in units of the samples
-    rest: Tensor | None = None  # what the values leave out, times 2¹¹, as for `Rounded`
 
     def limit(self, squared: Tensor) -> Tensor:
         """Limits of d², given in units of the samples: at least as large, and no larger than `LARGEST`."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from precall.theory.arrays import is_tensor
+from precall.theory.arrays import is_tensor, to_numpy
 
 GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
@@ -53,6 +54,13 @@ class Cloud:
     def given(self, kept: slice) -> int:
         """Number of input rows that these kept rows represent."""
         return int(kept.stop - kept.start if self.weight is None else self.weight[kept].sum())
+
+    def expanded(self, values: Tensor) -> npt.NDArray[Any]:
+        """`values` of the kept rows, expanded to one per input row; each column is in one piece in memory."""
+        columns = (values if self.weight is None else values[self.stand_in]).movedim(-1, 0).contiguous()
+        if columns.is_cuda:  # copies to memory that is kept in place take a tenth of the time
+            columns = torch.empty_like(columns, device="cpu", pin_memory=True).copy_(columns)
+        return to_numpy(columns).T
 
     def weights(self) -> Tensor:
         """Number of input rows that each kept row represents, in float64."""

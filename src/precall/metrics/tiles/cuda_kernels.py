@@ -151,12 +151,16 @@ def minima(
 
 @jit
 def collect(
-    x, y, low_x, low_y, scale_x, scale_y, limit_x, limit_y, factor_x, factor_y,
-    rows, columns, lows, count, segments, room, n, m, d,
-    FACTORS: tl.constexpr, SAME: tl.constexpr, APART: tl.constexpr, NOTHING: tl.constexpr,
-    HIGH: tl.constexpr, WIDE: tl.constexpr, DEPTH: tl.constexpr,
+    x, y, low_x, low_y, scale_x, scale_y, limit_x, limit_y, factor_x, factor_y, rows, columns, lows, count,
+    rest_x, rest_y, term_x, term_y, weight_x, weight_y, sum_x, sum_y, squares,
+    segments, room, n, m, d, unit, shift, grain, square_grain,
+    FACTORS: tl.constexpr, SAME: tl.constexpr, APART: tl.constexpr, NOTHING: tl.constexpr, DEGREE: tl.constexpr,
+    REST: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, DEPTH: tl.constexpr,
 ):
-    """List every pair whose lower bound of d² is at most the limit of its row, of its column, or a product of both."""
+    """List every pair whose lower bound of d² is at most the limit of its row, of its column, or a product of both.
+
+    Of the same products, weighted sums of a polynomial (if it has a `DEGREE`), as integers: the same in any order.
+    """
     pid = tl.program_id(0)
     row, column = _tile(pid, n, m, HIGH, WIDE)
     if SAME and (column + 1) * WIDE <= row * HIGH:
@@ -171,6 +175,25 @@ def collect(
         tl.load(low_x + i, mask=i < n, other=float("inf"))[:, None]
         + tl.load(low_y + j, mask=j < m, other=float("inf"))[None, :]
     )
+    if DEGREE:
+        u = products
+        if REST:  # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
+            rest = _products(tl.zeros((HIGH, WIDE), tl.float32), x, rest_y, i, j, n, m, d, DEPTH)
+            u += _products(rest, rest_x, y, i, j, n, m, d, DEPTH) * 2.0**-11
+        term = tl.load(term_x + i, mask=i < n, other=0.0)[:, None] + tl.load(term_y + j, mask=j < m, other=0.0)[None, :]
+        u = u * scales * unit + term
+        value = u
+        for _ in tl.static_range(DEGREE - 1):
+            value = value * (1 + u) + u
+        value -= shift
+        if SAME:
+            value = tl.where(i[:, None] < j[None, :], value, 0.0)
+        of_row, of_column = tl.load(weight_x + i, mask=i < n, other=0.0), tl.load(weight_y + j, mask=j < m, other=0.0)
+        in_row, in_column = tl.sum(value * of_column[None, :], 1), tl.sum(value * of_row[:, None], 0)
+        square = tl.sum(tl.sum(value * value * of_column[None, :], 1) * of_row, 0)
+        tl.atomic_add(sum_x + i, (in_row.to(tl.float64) * grain).to(tl.int64), mask=i < n, sem="relaxed")
+        tl.atomic_add(sum_y + j, (in_column.to(tl.float64) * grain).to(tl.int64), mask=j < m, sem="relaxed")
+        tl.atomic_add(squares + pid % 64 * APART, (square.to(tl.float64) * square_grain).to(tl.int64), sem="relaxed")
     low = norms - 2 * products * scales
     limit = tl.maximum(
         tl.load(limit_x + i, mask=i < n, other=-1.0)[:, None], tl.load(limit_y + j, mask=j < m, other=-1.0)[None, :]
@@ -198,41 +221,6 @@ def collect(
         tl.store(lows + place, (found & -16).to(tl.float32, bitcast=True), mask=there)
         bits = tl.where(bits == found[:, :, None], NOTHING, bits)
         found = tl.min(bits, 2)
-
-
-@jit
-def sums(
-    x, y, rest_x, rest_y, scale_x, scale_y, term_x, term_y, weight_x, weight_y,
-    rows, columns, squares, factor, shift, grain, square_grain, n, m, d,
-    DEGREE: tl.constexpr, REST: tl.constexpr, SAME: tl.constexpr, APART: tl.constexpr,
-    HIGH: tl.constexpr, WIDE: tl.constexpr, DEPTH: tl.constexpr,
-):
-    """Weighted sums of a polynomial of the inner products, as integers: they are the same in any order."""
-    pid = tl.program_id(0)
-    row, column = _tile(pid, n, m, HIGH, WIDE)
-    if SAME and (column + 1) * WIDE <= row * HIGH:
-        return
-    i, j = row * HIGH + tl.arange(0, HIGH), column * WIDE + tl.arange(0, WIDE)
-    products = tl.zeros((HIGH, WIDE), tl.float32)
-    if REST:  # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
-        products = _products(products, x, rest_y, i, j, n, m, d, DEPTH)
-        products = _products(products, rest_x, y, i, j, n, m, d, DEPTH) * 2.0**-11
-    products = _products(products, x, y, i, j, n, m, d, DEPTH)
-    scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
-    terms = tl.load(term_x + i, mask=i < n, other=0.0)[:, None] + tl.load(term_y + j, mask=j < m, other=0.0)[None, :]
-    u = products * scales * factor + terms
-    value = u
-    for _ in tl.static_range(DEGREE - 1):
-        value = value * (1 + u) + u
-    value -= shift
-    if SAME:
-        value = tl.where(i[:, None] < j[None, :], value, 0.0)
-    of_row, of_column = tl.load(weight_x + i, mask=i < n, other=0.0), tl.load(weight_y + j, mask=j < m, other=0.0)
-    in_row, in_column = tl.sum(value * of_column[None, :], 1), tl.sum(value * of_row[:, None], 0)
-    square = tl.sum(tl.sum(value * value * of_column[None, :], 1) * of_row, 0)
-    tl.atomic_add(rows + i, (in_row.to(tl.float64) * grain).to(tl.int64), mask=i < n, sem="relaxed")
-    tl.atomic_add(columns + j, (in_column.to(tl.float64) * grain).to(tl.int64), mask=j < m, sem="relaxed")
-    tl.atomic_add(squares + pid % 64 * APART, (square.to(tl.float64) * square_grain).to(tl.int64), sem="relaxed")
 
 
 @jit

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 import torch
 from torch import Tensor
 
 from precall.metrics.tiles import cuda_kernels as kernels
-from precall.metrics.tiles.bounds import Halves, Rounded
+from precall.metrics.tiles.bounds import Both, Halves, Rounded
 from precall.metrics.tiles.clouds import Cloud
 from precall.metrics.tiles.cuda_kernels import device_of, has_kernels
 
@@ -31,6 +31,32 @@ def steps_for(cloud: Cloud) -> CudaSteps | None:
     There are none without Triton, on older GPUs and those of other makers, and for rows that a program cannot hold.
     """
     return CudaSteps() if cloud.dimension <= LONGEST and has_kernels(cloud.device) else None
+
+
+@dataclass(eq=False)
+class Polynomial:
+    """Weighted sums of (1 + u)^degree − 1 − shift over all pairs, where u = z·w/dimension + term_i + term_j.
+
+    If both sides are the same, pairs of a sample with itself are left out, and the row sums are the column sums.
+    """
+
+    degree: int
+    dimension: int
+    shift: float
+    grains: tuple[float, float]  # numbers of steps per 1, in which values and their squares are added
+    terms: Both
+    weights: Both
+    rests: Both | None  # what the factors leave out (see `Rounded`), for the accuracy of float32
+    rows: Tensor = field(init=False)  # the sums of each row
+    columns: Tensor = field(init=False)  # of each column
+    squares: float = field(init=False)  # of the squares
+
+    def given(self, unit: float, same: bool) -> tuple[list[Tensor], list[float]]:
+        """The tensors and the numbers that the kernel takes; it adds integers to the last three tensors."""
+        rows, columns = (torch.zeros_like(weight, dtype=torch.int64) for weight in self.weights)
+        tensors = *(self.rests or self.terms), *(one.float() for one in (*self.terms, *self.weights)), rows
+        squares = rows.new_zeros((64, APART))
+        return [*tensors, rows if same else columns, squares], [unit / self.dimension, self.shift, *self.grains]
 
 
 class CudaSteps:
@@ -64,14 +90,18 @@ class CudaSteps:
         return out
 
     def collect(
-        self, rows: Halves, columns: Halves, limits: tuple[Tensor, Tensor], factors: tuple[Tensor, Tensor], room: int
+        self, rows: Halves, columns: Halves, limits: Both, factors: Both, room: int, sums: Polynomial | None = None
     ) -> tuple[Tensor, Tensor, Tensor] | None:
         """All pairs (i, j) whose lower bound of d² is at most max(limit_i, limit_j, factor_i · factor_j), with it.
 
-        If both are the same, each pair is listed once, with i < j. None if there are more than about `room` pairs.
+        If both are the same, each pair is listed once, with i < j. None if there are more than about `room` pairs. The
+        `sums` of a polynomial are read off the same products.
         """
         n, m, device = len(rows.values), len(columns.values), rows.values.device
-        shape = NARROW if rows.values.shape[1] <= FEW_COLUMNS else BROAD
+        same = rows is columns
+        added, numbers = ([rows.scale] * 9, [0.0] * 4) if sums is None else sums.given(rows.unit, same)
+        degree, rest = (0, False) if sums is None else (sums.degree, sums.rests is not None)
+        shape = NARROW if rest or rows.values.shape[1] <= FEW_COLUMNS else BROAD
         (tiles,) = grid = _grid(n, m, shape)
         segments = max(1, min(SEGMENTS, tiles // 16))
         room = -(-room // segments)
@@ -79,53 +109,19 @@ class CudaSteps:
         lists = [torch.empty(segments * room, dtype=kind, device=device) for kind in kinds]
         count = torch.zeros((segments, APART), dtype=torch.int32, device=device)
         given = [rows.values, columns.values, rows.low, columns.low, rows.scale, columns.scale, *limits]
-        given += [*(one.contiguous() for one in factors), *lists, count]
-        sizes, same = (segments, room, n, m, rows.values.shape[1]), rows is columns
+        given += [*(one.contiguous() for one in factors), *lists, count, *added]
+        sizes = segments, room, n, m, rows.values.shape[1]
         how = {"FACTORS": len(factors[0]), "SAME": same, "APART": APART, "NOTHING": 2**31 - 1, "DEPTH": DEPTH, **shape}
         with device_of(count):
-            kernels.collect[grid](*given, *sizes, **how)
+            kernels.collect[grid](*given, *sizes, *numbers, DEGREE=degree, REST=rest, **how)
         if int(count.max()) > room:
             return None
+        if sums is not None:
+            sums.rows, sums.columns = (one / numbers[2] for one in added[-3:-1])
+            sums.squares = float(added[-1].double().sum()) / numbers[3] * (2 if same else 1)
         there = torch.nonzero((torch.arange(room, device=device) < count[:, :1]).view(-1))[:, 0]
         i, j, low = (one[there] for one in lists)
         return i.long(), j.long(), low
-
-    def polynomial_sums(
-        self,
-        rows: Halves,
-        columns: Halves,
-        terms: tuple[Tensor, Tensor],
-        weights: tuple[Tensor, Tensor],
-        *,
-        degree: int,
-        dimension: int,
-        shift: float,
-        largest: float,
-    ) -> tuple[Tensor, Tensor, float]:
-        """Weighted sums of (1 + u)^degree − 1 − shift over all pairs: of each row, of each column, and of its squares.
-
-        Here u = z·w/dimension + term of the row + term of the column.
-
-        If both sides are the same, pairs of a sample with itself are left out, and the row sums are the column sums.
-        """
-        n, m, same = len(rows.values), len(columns.values), rows is columns
-        of_rows = torch.zeros(n, dtype=torch.int64, device=rows.values.device)
-        of_columns = of_rows if same else torch.zeros(m, dtype=torch.int64, device=rows.values.device)
-        squares = torch.zeros((64, APART), dtype=torch.int64, device=rows.values.device)
-        # as fine as fits: no sum may reach 2⁶³
-        totals = [float(weight.sum()) * largest for weight in weights]
-        grain, square_grain = (
-            2.0 ** (62 - math.ceil(math.log2(most))) for most in (max(totals), totals[0] * totals[1])
-        )
-        rests = [side.values if side.rest is None else side.rest for side in (rows, columns)]
-        given = [rows.values, columns.values, *rests, rows.scale, columns.scale]
-        given += [*(one.float() for one in (*terms, *weights)), of_rows, of_columns, squares]
-        numbers = (rows.unit / dimension, shift, grain, square_grain, n, m, rows.values.shape[1])
-        how = {"DEGREE": degree, "REST": rows.rest is not None, "SAME": same, "APART": APART, "DEPTH": DEPTH, **BROAD}
-        with device_of(squares):
-            kernels.sums[_grid(n, m, BROAD)](*given, *numbers, **how)
-        total = float(squares.double().sum()) / square_grain
-        return of_rows / grain, of_columns / grain, 2 * total if same else total
 
     def settle(self, left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
         """Exact d²(left_i, right_j) of the paired indices, with the bits of `squared_distances`."""

@@ -15,16 +15,16 @@ no list, and the tile path is taken. This module imports torch.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from precall.metrics.tiles.bounds import LARGEST, ROUNDINGS, Halves, halves
+from precall.metrics.tiles.bounds import LARGEST, ROUNDINGS, Both, Halves, halves
 from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, ranges, ratio
 
 if TYPE_CHECKING:
-    from precall.metrics.tiles.cuda_steps import CudaSteps
+    from precall.metrics.tiles.cuda_steps import CudaSteps, Polynomial
 
 FEW, MANY = 4, 8  # the part of the columns from which thresholds come: 1/4 for many neighbours, 1/8 for few
 GROUP = 64  # largest number of columns that share a minimum
@@ -47,12 +47,11 @@ class Listing:
             for name, side in zip(names, self.sides, strict=True):
                 check_range(name, side.squared_norms)
 
-    def with_rest(self) -> tuple[Halves, Halves]:
-        """The factors with what they leave out, so that products have the accuracy of float32."""
+    def rests(self) -> Both:
+        """What the factors leave out, so that products have the accuracy of float32."""
         clouds = (self.left,) if self.left is self.right else (self.left, self.right)
-        rests = [self.steps.rounded(cloud, self.centre, rest=True).rest for cloud in clouds]
-        first = replace(self.sides[0], rest=rests[0])
-        return first, first if self.left is self.right else replace(self.sides[1], rest=rests[1])
+        rests: list[Any] = [self.steps.rounded(cloud, self.centre, rest=True).rest for cloud in clouds]
+        return rests[0], rests[-1]
 
     def thresholds(self, of: int, size: int, radii: Tensor | None = None) -> Tensor:
         """Squared distances that at least `size` samples of the other set are within, one per sample of side `of`."""
@@ -75,23 +74,24 @@ class Listing:
         return reach
 
     def pairs(
-        self, limits: tuple[Tensor, Tensor], neighbors: int, ratios: Tensor | None = None, radii: Tensor | None = None
+        self, limits: Both, neighbors: int, ratios: Both | None = None, polynomial: Polynomial | None = None
     ) -> Pairs | None:
-        """The pairs with d² ≤ limit_i or d² ≤ limit_j or d² ≤ ratio_j · radius_i², and a few more; None if too many.
+        """The pairs with d² ≤ limit_i or d² ≤ limit_j or d² ≤ radius_i² · ratio_j, and a few more; None if too many.
 
-        They are in no order.
+        They are in no order. `ratios` holds the radius_i² and the ratio_j, several of each. The sums of a `polynomial`
+        are computed with the list.
         """
         left, right = self.sides
         bounds = left.limit(limits[0]), right.limit(limits[1])
         factors = bounds[0][None][:0], bounds[1][None][:0]
-        if ratios is not None and radii is not None:
+        if ratios is not None:
             # a radius of 0 counts: a point at the centre of such a ball is on its boundary
-            squared = left.limit(radii.T).clamp(min=SMALLEST_WEIGHT)
-            factors = torch.where(radii.T < 0, -1.0, squared), ratios.clamp(max=LARGEST * 8).float()
+            squared = left.limit(ratios[0]).clamp(min=SMALLEST_WEIGHT)
+            factors = torch.where(ratios[0] < 0, -1.0, squared), ratios[1].clamp(max=LARGEST * 8).float()
         for room in ROOM:
             space = room * (len(left.scale) + len(right.scale)) // 2 * (16 + neighbors)
             every = len(left.scale) * len(right.scale)
-            found = self.steps.collect(left, right, bounds, factors, min(max(2 * every, 4096), space, MOST))
+            found = self.steps.collect(left, right, bounds, factors, min(max(2 * every, 4096), space, MOST), polynomial)
             if found is not None:
                 return self._bounded(*found)
         return None
