@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from hypothesis.extra.numpy import arrays
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.common.cover_curve import cover_curve, expected_precision_cover
+from precall.metrics.neighbors.ball_scores import medians
 from precall.metrics.neighbors.sweep import cross, sweep, within
 from precall.metrics.pairs import tallies
 from precall.metrics.tiles import clouds, distances
@@ -526,3 +528,13 @@ def test_realism_has_no_interval_if_many_fakes_have_the_same():
     plain = sweep(**noisy, k=5).scores()["realism"]
     assert plain.interval is not None
     assert "interval" not in plain.settings
+
+
+@given(
+    arrays(
+        np.float64, st.tuples(st.integers(1, 3), st.integers(1, 9)), elements=st.sampled_from([0, 0.1, 0.7, 3, np.inf])
+    )
+)
+def test_medians_are_those_of_numpy(rows):
+    np.testing.assert_array_equal(medians(rows), np.median(rows, axis=1))
+    assert medians(rows[0]) == np.median(rows[0])

@@ -7,6 +7,7 @@ and the dimension. No score means much without this number beside it: coverage a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ def ball_count_law(*, centres: int, others: int, k: int, most: int | None = None
     return np.asarray(np.exp(none + np.append(0.0, growth.cumsum())))
 
 
+@lru_cache(1024)
 def expected_clipped_coverage(*, n_real: int, n_fake: int, k: int) -> float:
     """E[mean_i min(c_i, k)/k] under P = Q, for c_i fakes in the k-NN ball of real i (Salvy et al., 2026)."""
     law = ball_count_law(centres=n_real, others=n_fake, k=k, most=k - 1)

@@ -195,10 +195,12 @@ def decided_by_outliers(influences: Array) -> bool:
         >>> decided_by_outliers(rng.normal(size=1000)), decided_by_outliers(rng.standard_t(1, size=1000))
         (False, True)
     """
-    size = np.sort(np.abs(influences - np.median(influences)))
-    most = int(3 * np.sqrt(len(size)))  # how many count as the tail
+    ordered, n = np.sort(influences), len(influences)
+    most = int(3 * np.sqrt(n))  # how many count as the tail
     if most < FEWEST_EXTREMES:
         return False
+    ends = np.append(ordered[: most + 1], ordered[-most - 1 :])
+    size = np.sort(np.abs(ends - ordered[[(n - 1) // 2, n // 2]].mean()))
     excess = size[-most:] - size[-most - 1]
     return _pareto_shape(excess[excess > 0]) > 1 / 2
 

@@ -48,8 +48,8 @@ class BallSums:
     def of(cls, inside: Counts, around: Counts, owner: Counts) -> BallSums:
         """The sums of some points."""
         n, covered, more = len(inside), around[:, 0], around[:, 1]
-        lost, won = owner[:, 0][covered == 1], owner[:, 1][(covered == 0) & (more > 0)]
-        sums = (np.bincount(lost, minlength=n), np.bincount(won, minlength=n))
+        alone, outside = np.flatnonzero(covered == 1), np.flatnonzero((covered == 0) & (more > 0))
+        sums = (np.bincount(owner[:, c][of], minlength=n) for c, of in enumerate((alone, outside)))
         return cls(inside, np.bincount(covered, minlength=1), *sums)
 
     def __add__(self, other: BallSums) -> BallSums:
@@ -67,6 +67,11 @@ class BallTotals(BallSums):
     neighbors: Counts  # nearest other owners of each owner, shape (n, at least k)
     nearest: Counts  # nearest points of each owner, as numbers that identify them
     device: str = "cpu"  # where sums over pairs of neighbours are computed. They are integers, the same everywhere
+
+    @property
+    def own(self) -> Counts:
+        """The k nearest other owners of each owner."""
+        return self.neighbors[:, : self.k]
 
     @property
     def points(self) -> int:
@@ -103,10 +108,13 @@ def jackknife(change: Array, *, times: Array | Counts | None = None, noise: floa
     `times` samples have each change, `noise` is what the other set adds to the sum of squares, and `joint` is
     Σ_{i<j} Δ_ij², of which a quarter is subtracted, but at most half of the variance.
     """
-    times = np.ones(len(change)) if times is None else times
-    samples = float(times.sum())
-    squares = (change - (times * change).sum() / samples) ** 2
-    second, fourth = float((times * squares).sum()), float((times * squares**2).sum())
+
+    def summed(values: Array) -> float:
+        return float((values if times is None else times * values).sum())
+
+    samples = float(len(change) if times is None else times.sum())
+    squares = np.square(change - summed(change) / samples)
+    second, fourth = summed(squares), summed(np.square(squares))
     first = max(0.0, (1 - 1 / samples) * second - noise)
     total = float(first - min(max(joint, 0.0) / 4, first / 2))
     return Spread(total, second**2 / fourth if total > 0 and fourth > 0 else np.inf)  # tiny changes underflow
@@ -116,7 +124,7 @@ def share_of_members(margins: BallTotals) -> Spread:
     """Spread of the share of points in some ball: improved precision, and recall with the roles exchanged."""
     m, lost = margins.points, margins.lost
     # Without X_i, the points that only its ball contains are lost; those that only an enlarged ball contains are won.
-    won = _spread_to_neighbors(margins, margins.won)
+    won = spread_to_neighbors(margins.own, margins.won)
     share = float(1 - margins.histogram[0] / m)
     found = jackknife((won - lost) / m, noise=float((won + lost).sum()) / m**2)
     # Wilson's interval already allows for the skewness near 0 and 1.
@@ -128,7 +136,7 @@ def density(margins: BallTotals) -> Spread:
     k, m = margins.k, margins.points
     inside = margins.inside
     gained, later = inside[:, 1] - inside[:, 0], inside[:, 2] - inside[:, 1]
-    change = _spread_to_neighbors(margins, gained) - inside[:, 0]
+    change = spread_to_neighbors(margins.own, gained) - inside[:, 0]
     joint = joint_changes(margins, gained, later) - k * (k + 1) / 2 * float((gained + later).sum())
     scale = (k * m) ** -2.0
     owners = jackknife(
@@ -148,9 +156,9 @@ def variance(values: Array | Counts, times: Counts) -> float:
 def share_of_balls(margins: BallTotals, required: int) -> Spread:
     """Spread of the share of balls that contain at least `required` points: coverage, recall and precision cover."""
     n, inside = len(margins.inside), margins.inside
-    enough = (inside >= required).astype(np.float64)
+    enough = (inside >= required).astype(np.int8)
     gained, later = enough[:, 1] - enough[:, 0], enough[:, 2] - enough[:, 1]
-    change = _spread_to_neighbors(margins, gained) - enough[:, 0]
+    change = spread_to_neighbors(margins.own, gained) - enough[:, 0]
     owners = jackknife(change / n, joint=joint_changes(margins, gained, later) / n**2)
     least = binomial(float(enough[:, 0].mean()), n)
     return Spread(max(owners.variance, least.variance), owners.freedom) + points_of_balls(margins, required)
@@ -159,7 +167,7 @@ def share_of_balls(margins: BallTotals, required: int) -> Spread:
 def points_of_balls(margins: BallTotals, required: int) -> Spread:
     """The part of the points: a ball with exactly `required` points has too few without any one of them."""
     n, count = len(margins.inside), margins.inside[:, 0]
-    exactly, one_more = (margins.nearest[count == size, :size] for size in (required, required + 1))
+    exactly, one_more = (margins.nearest.T[:size, count == size].T for size in (required, required + 1))
     points, numbers = np.unique(np.concatenate([exactly.ravel(), one_more.ravel()]), return_inverse=True)
     parts = np.split(numbers, [exactly.size])
     exactly, one_more = parts[0].reshape(exactly.shape), parts[1].reshape(one_more.shape)
@@ -178,13 +186,13 @@ def points_of_balls(margins: BallTotals, required: int) -> Spread:
 def clipped_counts(margins: BallTotals) -> Spread:
     """Spread of mean_i min(c_i, k)/k, where c_i is the number of points in ball i."""
     n, m, k = len(margins.inside), margins.points, margins.k
-    clipped = np.minimum(margins.inside / k, 1)
-    change = _spread_to_neighbors(margins, clipped[:, 1] - clipped[:, 0]) - clipped[:, 0]
+    clipped = np.minimum(margins.inside[:, :2], k)
+    change = spread_to_neighbors(margins.own, clipped[:, 1] - clipped[:, 0]) - clipped[:, 0]
     # A point counts at most once in each ball that contains it.
     around = np.arange(len(margins.histogram)) / (k * n)
     noise = float((margins.histogram * around).sum()) / (k * n)
     points = jackknife(around, times=margins.histogram, noise=noise)
-    return jackknife(change / n) + points + Spread(0.25 / (n * m))
+    return jackknife(change / (k * n)) + points + Spread(0.25 / (n * m))
 
 
 def binomial(share: float, n: int) -> Spread:
@@ -254,7 +262,7 @@ class BallValues:
         n = len(self.margins.inside)
         lost = np.bincount(self.owner[(self.values >= median) & (self.others < median)], minlength=n)
         won = (self.values < median) & (self.values * self.growth[self.owner] >= median)
-        gained = np.bincount(self.margins.neighbors[self.owner[won], : self.margins.k].ravel(), minlength=n)
+        gained = np.bincount(self.margins.own[self.owner[won]].ravel(), minlength=n)
         between = max(1, int(((self.values >= low) & (self.values <= high)).sum()))
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
         change = (gained - lost) * float(slope)
@@ -268,44 +276,40 @@ class BallValues:
 
     def _medians_without(self, leaving: Counts) -> Array:
         """The median of the values without each of some owners."""
-        m, lists = len(self.values), self.margins.neighbors[:, : self.margins.k]
-        number = np.full(len(lists), -1)
-        number[leaving] = np.arange(len(leaving))
-        leaves = number[lists]
-        ball, place = np.nonzero(leaves >= 0)  # the balls that grow without one of these owners, and which one
-        which, near = leaves[ball, place], number >= 0
+        m, lists = len(self.values), self.margins.own.T
+        near = np.zeros(lists.shape[1], dtype=bool)
+        near[leaving] = True
+        place, ball = np.nonzero(near[lists])  # the balls that grow without one of these owners, and which one
+        which = lists[place, ball]
         near[ball] = True
         points = np.flatnonzero(near[self.owner])
         owner, old, other = self.owner[points], self.values[points], self.others[points]
         grown, found = old * self.growth[owner], []
-        for i, one in enumerate(leaving):
-            changed = np.zeros(len(lists), dtype=bool)
-            changed[ball[which == i]] = changed[one] = True
+        for one in leaving:
+            changed = np.zeros(len(near), dtype=bool)
+            changed[ball[which == one]] = changed[one] = True
             moved = np.flatnonzero(changed[owner])
             values = np.where(owner[moved] == one, other[moved], grown[moved])
-            found.append(self._median_after(np.sort(old[moved]), values, ((m - 1) // 2, m // 2)))
+            found.append(self._median_after(old[moved], values, ((m - 1) // 2, m // 2)))
         return np.array(found)
 
-    def _median_after(self, gone: Array, values: Array, ranks: tuple[int, int]) -> float:
-        """The mean of the values at two ranks once some in order are gone and as many others have come.
+    def _median_after(self, gone: Array, come: Array, ranks: tuple[int, int]) -> float:
+        """The mean of the values at two ranks once some are gone and as many others have come.
 
         Ranks move by at most their number, so that only values near these ranks count.
         """
         first, last = max(0, ranks[0] - len(gone)), ranks[1] + len(gone) + 1
-        # of equal values, the first ones leave
-        place = np.searchsorted(self.ordered, gone) + np.arange(len(gone)) - np.searchsorted(gone, gone)
-        here = place[(place >= first) & (place < last)]
-        kept = np.concatenate([np.delete(self.ordered[first:last], here - first), values])
-        before = first - int((place < first).sum())  # that many values below them stay
-        at = [rank - before for rank in ranks]
-        return float(np.partition(kept, at)[at].mean())
+        values = np.concatenate([gone, self.ordered[first:last], come])
+        order = values.argsort(kind="stable")  # of equal values, those that are gone come first
+        below = first + np.where(order < len(gone), -1, 1).cumsum()
+        return float(values[order[[np.argmax(below > rank) for rank in ranks]]].mean())
 
 
-def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
-    """For each owner i, the sum of `gained` over the owners that have i among their k neighbours."""
-    lists = margins.neighbors[:, : margins.k]
-    # neighbour by neighbour, as the lists are in memory
-    return np.bincount(lists.T.ravel(), np.tile(gained, lists.shape[1]), len(lists)).astype(np.float64)
+def spread_to_neighbors(lists: Counts, gained: Array | Counts) -> Array:
+    """For each sample i, the sum of `gained` over the samples that have i in their list."""
+    some = np.flatnonzero(gained)  # often few
+    index = lists.T.take(some, axis=1).ravel()  # neighbour by neighbour, as the lists are in memory
+    return np.asarray(np.bincount(index, np.tile(gained[some].astype(np.float64), lists.shape[1]), len(lists)))
 
 
 def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Counts) -> float:
@@ -313,36 +317,24 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
     k, n = margins.k, len(margins.neighbors)
     if k > PAIRED_NEIGHBORS or margins.neighbors.shape[1] <= k:
         return 0.0
-    given: Any = margins.neighbors, gained, later
-    xp: Any = np
+    centre = np.flatnonzero((gained != 0) | (later != 0))
+    given: Any = centre, margins.neighbors.T[: k + 1].take(centre, axis=1), gained[centre], later[centre]
+    xp: Any = np  # or torch
     if margins.device != "cpu":
         import torch
 
         xp, given = torch, [torch.as_tensor(one, device=margins.device) for one in given]
-    lists, gained, later = given
-    (centre,) = xp.where((gained != 0) | (later != 0))
-    lists, gained, later = lists[centre, : k + 1], gained[centre], later[centre]
-    own, (i, j) = lists[:, :k], np.triu_indices(k, 1)
+    centre, lists, gained, later = given
+    own, (i, j) = lists[:k], np.triu_indices(k, 1)
     # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
-    parts = [(own[:, i], own[:, j], later - gained), (own, lists[:, k:], later), (own, centre[:, None], -gained)]
-    rows = [(left, right, weight[:, None]) for left, right, weight in parts]
+    parts = [(own[i], own[j], later - gained), (own, lists[k:], later), (own, centre, -gained)]
     left, right, weight = (
-        xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3)
+        xp.concatenate([xp.broadcast_to(part[c], part[0].shape).ravel() for part in parts]) for c in range(3)
     )
-    return _sum_of_squares(left, right, weight, n)
+    return _sum_of_squares(left, right, weight, n, xp)
 
 
-def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
+def _sum_of_squares(left: Any, right: Any, weight: Any, n: int, xp: Any = np) -> float:
     """Σ (Σ weights of a pair)² over unordered pairs of numbers below n, for integer weights."""
-    if not len(left):
-        return 0.0
-    if not isinstance(left, np.ndarray):
-        import torch
-
-        number = torch.minimum(left, right) * n + torch.maximum(left, right)
-        which = torch.unique(number, return_inverse=True)[1]
-        return float(torch.bincount(which, weight.double()).square().sum())
-    from scipy.sparse import coo_array
-
-    sums = coo_array((weight.astype(np.float64), (np.minimum(left, right), np.maximum(left, right))), shape=(n, n))
-    return float((sums.tocsr().data ** 2).sum())
+    distinct, which = xp.unique(xp.minimum(left, right) * n + xp.maximum(left, right), return_inverse=True)
+    return float((xp.bincount(which, weight, len(distinct)) ** 2).sum())

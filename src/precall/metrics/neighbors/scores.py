@@ -18,6 +18,7 @@ from precall.metrics.neighbors.ball_scores import (
     copy_score,
     cover_threshold,
     expected_copies,
+    medians,
 )
 from precall.metrics.neighbors.cover import cover_spectrum
 from precall.metrics.neighbors.influence import BallTotals
@@ -185,7 +186,7 @@ class Neighborhoods:
         bounds = influence.BallValues(margins, growth, *fakes).median_interval(level)
         interval = None if bounds is None else Interval(*bounds, level, COVERS)
         settings = {"k": k, "ties": self.ties} | ({"interval": NO_INTERVAL} if interval is None else {})
-        return Score(float(np.median(self.realism(k))), interval, None, self.n_real, self.n_fake, settings)
+        return Score(float(medians(self.realism(k))), interval, None, self.n_real, self.n_fake, settings)
 
     def _level(self, k: int | None) -> int:
         if k is None and len(self.k) == 1:

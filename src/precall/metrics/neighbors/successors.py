@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.ball_scores import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest, medians
 from precall.metrics.neighbors.influence import BallTotals, Spread
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.theory.arrays import Array, Counts
@@ -41,9 +41,9 @@ def _smaller(one: Score, other: Score, k: int) -> Score:
 
 def clipped_ideal(real_to_real: Nearest, radii: Array, k: int) -> float:
     """mean min(c/k, 1) over the reals, each of which is not in its own ball; `radii` are the clipped ones."""
-    index, distance = real_to_real.index[:, :k], real_to_real.distance[:, :k]
-    inside = distance <= radii[:, None] * (1 + 1e-12)
-    return clipped_mean(np.bincount(np.bincount(index[inside], minlength=len(index))), k)
+    index, distance = real_to_real.index.T[:k], real_to_real.distance.T[:k]
+    inside = distance <= radii * (1 + 1e-12)
+    return clipped_mean(np.bincount(np.bincount(index[inside], minlength=len(radii))), k)
 
 
 def clipped_mean(histogram: Counts, k: int) -> float:
@@ -60,7 +60,7 @@ def clipped_scores(found: Neighborhoods, k: int) -> dict[str, Score]:
     """`clipped_from_totals` from a sweep that has counted the clipped balls (`sweep.cross_balls`)."""
     column = found.k.index(k)
     radii = found.radii_real[:, column]
-    ideal = clipped_ideal(found.real_to_real, np.minimum(radii, np.median(radii)), k)
+    ideal = clipped_ideal(found.real_to_real, np.minimum(radii, medians(radii)), k)
     balls, small = found.margins_real[column], found.margins_clipped[column]
     return clipped_from_totals(balls, small, ideal=ideal, ties=found.ties)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
-from precall.metrics.neighbors.ball_scores import Nearest, cover_threshold
+from precall.metrics.neighbors.ball_scores import Nearest, cover_threshold, medians
 from precall.metrics.neighbors.influence import BallSums, BallTotals
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.pairs.blocks import Crossing, CrossPlan, Lists, Readings
@@ -58,7 +58,7 @@ class Radii:
     @cached_property
     def medians(self) -> Array:
         """The median radius of each level of the margins."""
-        return np.asarray(np.median(np.sqrt(self.squared_margins.T), axis=1))
+        return medians(np.sqrt(self.squared_margins.T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,10 +260,10 @@ def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neigh
         ties=ties,
         radii_real=real.radii,
         radii_fake=fake.radii,
-        fakes_in_ball=around_real.inside[:, real.columns],
-        balls_over_fake=around_real.around[:, real.columns],
-        reals_in_ball=around_fake.inside[:, real.columns],
-        balls_over_real=around_fake.around[:, real.columns],
+        fakes_in_ball=around_real.inside.T[real.columns].T,
+        balls_over_fake=around_real.around.T[real.columns].T,
+        reals_in_ball=around_fake.inside.T[real.columns].T,
+        balls_over_real=around_fake.around.T[real.columns].T,
         realisms=realisms[:, 0].T,
         real_to_real=real.nearest,
         real_to_fake=_nearest(around_real.nearest),

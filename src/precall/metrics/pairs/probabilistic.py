@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.neighbors.influence import Spread, jackknife, share_interval
+from precall.lazy import torch
+from precall.metrics.neighbors.influence import Spread, jackknife, share_interval, spread_to_neighbors
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.progress import StageProgress
-from precall.theory.arrays import Array, to_numpy
+from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
@@ -79,9 +80,8 @@ def soft_supports(
 
 
 def _support(found: Survival, owners: Balls, points: Balls) -> SoftSupport:
-    survival, below = (to_numpy(values[points.cloud.stand_in]) for values in (found.survival, found.below))
-    m = len(survival)
-    gained = to_numpy(found.gained[owners.cloud.stand_in]) / m
+    survival, below = points.cloud.expanded(torch.stack([found.survival, found.below], 1)).T
+    m, gained = len(survival), owners.cloud.expanded(found.gained) / len(survival)
     # d PSR / d log R = (number of factors below 1) · Π
     slope = float((below * survival).mean())
     changes = slope * _relative_change_of_mean(owners) - gained
@@ -103,7 +103,6 @@ def _relative_change_of_mean(balls: Balls) -> Array:
     """R without each sample, divided by R, minus 1. The next neighbour takes the place of one that is left out."""
     radii, n = _radii(balls), len(balls.squared_radii)
     later = balls.nearest.distance[:, min(NEIGHBOR, balls.nearest.distance.shape[1] - 1)]
-    lists = balls.nearest.index[:, :NEIGHBOR]
-    growth = np.bincount(lists.ravel(), np.repeat(later - radii, NEIGHBOR), n)
+    growth = spread_to_neighbors(balls.nearest.index[:, :NEIGHBOR], later - radii)
     total = radii.sum()
     return np.asarray((total - radii + growth) / (n - 1) / (total / n) - 1 if total > 0 else np.zeros(n))
