@@ -141,11 +141,11 @@ def copy_ratios(fake_to_real: Nearest, real_to_real: Nearest) -> Array:
 
 def expected_copies(real_to_real: Nearest, changed: Nearest | None = None) -> float | None:
     """Share of the reals, or of changed ones, that look like copies of another real; None if there are only two."""
-    index, distance = real_to_real.index, real_to_real.distance
-    if index.shape[1] < 2:
+    n, listed = real_to_real.index.shape
+    if listed < 2:
         return None
     own = changed or real_to_real
-    next_one = _next_distance(real_to_real, own.index[:, 0], np.arange(len(index)))
+    next_one = _next_distance(real_to_real, own.index[:, 0], np.arange(n))
     ratios = _copy_ratios(own.distance[:, 0], next_one)
     return float((ratios < COPY_RATIO).mean())
 
