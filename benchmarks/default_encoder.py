@@ -83,6 +83,11 @@ def repetitive(text: str, rng: np.random.Generator) -> str:
     return f"{text[: len(text) // 2]} " * 2
 
 
+def in_capitals(text: str, rng: np.random.Generator) -> str:
+    """The text in capitals."""
+    return text.upper()
+
+
 def topics(
     texts: Sequence[str], groups: Sequence[str], features: Callable[[list[str]], Any], metric: str, seed: int, most: int
 ) -> Iterator[Row]:
@@ -97,7 +102,7 @@ def topics(
         keep = set(rng.permutation(names)[:kept])
         fakes[case] = [texts[i] for i in rest if groups[i] in keep][:n]
     fresh = [texts[i] for i in rest[:n]]
-    for case, spoilt in (("misprints", misprinted), ("repetition", repetitive)):
+    for case, spoilt in (("misprints", misprinted), ("repetition", repetitive), ("capitals", in_capitals)):
         fakes[case] = [spoilt(text, rng) if i % 3 == 0 else text for i, text in enumerate(fresh)]
     for case, fake in fakes.items():
         found = assess(real=real, fake=features(fake), metrics=(metric, "c2st"))

@@ -403,6 +403,12 @@ def test_ngrams_see_the_order_of_words_and_are_not_drowned_by_frequent_ones():
     assert (encoder.encode([""]) == 0).all()
 
 
+@pytest.mark.parametrize("name", ["words", "ngrams"])
+def test_capitals_are_seen(name):
+    plain, shouted = load_encoder(name).encode(["The cat sat on the mat.", "THE CAT SAT ON THE MAT."])
+    assert plain @ shouted < 0.75 * (plain @ plain)
+
+
 def test_ones_own_encoder_by_name(tmp_path, monkeypatch):
     (tmp_path / "my_encoder.py").write_text(
         "def brightness(images):\n    return [[image.mean()] for image in images]\nx = 3\n"

@@ -29,7 +29,7 @@ def identity() -> Encoder:
 def ngrams() -> Encoder:
     """Texts as hashed counts of their character n-grams: no network, weights or vocabulary; 1024 dimensions.
 
-    The features capture spelling, words, their order and style, and not meaning.
+    The features capture spelling, capitals, words, their order and style, and not meaning.
     """
     return Encoder("ngrams", "text", letters_protocol(BUCKETS), str, hashed_letters(BUCKETS))
 
@@ -38,7 +38,7 @@ def letters_protocol(buckets: int) -> dict[str, Any]:
     """What determines `hashed_letters`, besides the texts."""
     from sklearn import __version__
 
-    protocol = {"n-grams": list(NGRAMS), "buckets": buckets, "counts": "log(1 + |c|), signed"}
+    protocol = {"n-grams": list(NGRAMS), "buckets": buckets, "case": "kept", "counts": "log(1 + |c|), signed"}
     return protocol | {"scale": "unit length", "scikit-learn": __version__}
 
 
@@ -51,7 +51,7 @@ def hashed_letters(buckets: int) -> Callable[[list[Any]], FeatureMatrix]:
     from sklearn.feature_extraction.text import HashingVectorizer
     from sklearn.preprocessing import normalize
 
-    hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=buckets, norm=None)
+    hashing = HashingVectorizer(analyzer="char", lowercase=False, ngram_range=NGRAMS, n_features=buckets, norm=None)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # batches are filled with copies

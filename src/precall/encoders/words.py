@@ -29,8 +29,8 @@ def words() -> Encoder:
 
     The vector of a piece is what MiniLM (Wang et al., 2020) returns for this piece alone, on 128 principal axes, times
     log(1 + rank) in a vocabulary that begins with the most frequent pieces (as in Model2Vec). So the first half
-    captures topics and words; the second half, counts of 2 to 4 characters, captures spelling, repetition and format.
-    Each half has unit length. The order of words far apart is not seen, and neither is meaning that depends on it.
+    captures topics and words; the second half, counts of 2 to 4 characters, captures spelling, capitals, repetition and
+    format. Each half has unit length. The order of words far apart is not seen, nor meaning that depends on it.
     """
     (index, vectors, scale), letters = vocabulary(), hashed_letters(BUCKETS)
 
