@@ -103,10 +103,11 @@ def test_a_gate_needs_its_metric(files):
 @pytest.mark.parametrize(
     ("words", "kind", "needed"),
     [
-        (("--metrics", "clusters,fid"), "copies", "copies"),
-        (("--metrics", "copies,fid"), "drops", "auto"),
-        (("--preset", "prdc"), "drops", "auto"),
-        (("--prompt", "question"), "copies", "copies"),
+        (("--metrics", "clusters,fid"), "copies", "copies to --metrics"),
+        (("--metrics", "copies,fid"), "drops", "auto to --metrics"),
+        (("--preset", "prdc"), "drops", "auto to --metrics"),
+        (("--prompt", "question"), "copies", "copies to --metrics"),
+        ((), "misaligned", "--prompt"),
         (("--metrics", "copies"), "copies", None),
         (("--metrics", "fid", "--holdout", "real.npy"), "copies", None),
         (("--metrics", "fid"), "mixed-storage", None),
@@ -116,7 +117,7 @@ def test_no_model_passes_because_nobody_looked(files, words, kind, needed):
     """`--metrics fid --fail-on drops,copies` had status 0 for every model."""
     done = run("assess", "--real", "real.npy", "--fake", "a.npy", *words, "--fail-on", kind)
     assert done.exit_code == (0 if needed is None else 2)
-    assert needed is None or f"add {needed} to --metrics" in " ".join(done.stderr.split())
+    assert needed is None or f"add {needed}" in " ".join(done.stderr.split())
 
 
 def test_gates_on_the_cautious_end_of_the_interval(files):

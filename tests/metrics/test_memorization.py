@@ -141,6 +141,21 @@ def test_a_holdout_that_equals_the_training_set_tells_nothing():
     assert score.details["visible"] == 0
 
 
+def test_a_holdout_with_training_data_is_noticed():
+    rng = np.random.default_rng(0)
+    train, fresh = rng.normal(size=(2, 100, 5))
+    how = {"real": train, "fake": rng.normal(size=(100, 5)), "metrics": ("memorization",)}
+    with pytest.warns(UserWarning, match="^holdout: 40 % of its samples are in `real`, too"):
+        assess(**how, holdout=np.concatenate([train[:40], fresh[:60]]))
+
+
+def test_values_that_the_data_repeat_are_no_leak(recwarn):
+    rng = np.random.default_rng(0)
+    train, holdout, fake = rng.integers(0, 2, size=(3, 200, 6)).astype(float)
+    assess(real=train, fake=fake, holdout=holdout, metrics=("memorization",))
+    assert not [one for one in recwarn if "are in `real`" in str(one.message)]
+
+
 def test_units_and_origin_change_nothing():
     rng = np.random.default_rng(0)
     train, holdout, fake = rng.normal(size=(3, 300, 6))

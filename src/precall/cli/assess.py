@@ -359,13 +359,15 @@ def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate,
 def _fail_on(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Kind, ...]:
     """The kinds that no verdict may have. One that no metric looks for is refused: every model would pass."""
     from precall.metrics.assessing.registry import ESTIMATORS, requested
-    from precall.metrics.scores.verdict import Kind
+    from precall.metrics.scores.verdict import OF_PROMPTS, Kind
 
     computed = {*requested(metrics), *(["memorization"] if options.holdout else [])}
     names = [name.strip().replace("-", " ") for name in (options.fail_on or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in set(Kind)]:
         known = ", ".join(kind.replace(" ", "-") for kind in Kind)
         raise wrong("--fail-on", f"unknown kind {unknown[0]!r}. The kinds are {known}")
+    if options.prompt is None and (of_prompts := OF_PROMPTS.intersection(names)):
+        raise wrong("--fail-on", f"add --prompt, without which nobody looks for {min(of_prompts)!r}")
     for kind in set(names) - {Kind.STORAGE}:
         suitable = ("copies", "memorization") if kind == Kind.COPIES else ESTIMATORS
         if not computed.intersection(suitable):

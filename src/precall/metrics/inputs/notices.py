@@ -11,7 +11,7 @@ from precall.metrics.inputs.records import first_equal_row, of_categories
 from precall.metrics.inputs.sides import Side
 from precall.printing import shown
 from precall.samples import SampleSet
-from precall.theory.arrays import Array
+from precall.theory.arrays import Array, Counts
 
 MOST_TEXTS = 20_000  # texts whose length is measured, evenly spaced
 APART = 0.3  # distance between the distributions of lengths above which they differ a lot
@@ -36,7 +36,7 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
             "the fakes encoded. Make it again to use the present default."
         )
     for name, side in others:
-        found += _repeats(real[1], side, name)
+        found += _leaked(real[1], side) if name == "holdout" else _repeats(real[1], side, name)
         if real[1].samples is not None and side.samples is not None:
             found += [*_extra_columns(real[1].samples, side.samples, name), *_lengths(real[1], side, name)]
     return found
@@ -49,14 +49,35 @@ def _extra_columns(real: SampleSet, other: SampleSet, name: str) -> list[str]:
     return [f"{name}: columns that `real` does not have are ignored: {extra}."] if known and extra else []
 
 
-def _repeats(real: Side, other: Side, name: str) -> list[str]:
-    """Samples that occur several times in one side and never in the other."""
+def _occurrences(real: Side, other: Side) -> tuple[Array, Counts, Counts] | None:
+    """All rows, and how often each first one of equal rows occurs in both sides; None on a device or for many rows."""
     a, b = real.features, other.features
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or len(a) + len(b) > MOST_ROWS:
-        return []
-    rows, found = np.concatenate([a, b]), []
-    first = first_equal_row(rows)
+        return None
+    first = first_equal_row(rows := np.concatenate([a, b]))
     p, q = (np.bincount(one, minlength=len(first)) for one in (first[: len(a)], first[len(a) :]))
+    return rows, p, q
+
+
+def _leaked(real: Side, holdout: Side) -> list[str]:
+    """Samples of the holdout that are training data, if they are more than the data repeat each other."""
+    if (found := _occurrences(real, holdout)) is None:
+        return []
+    _, p, q = found
+    shared, usual = q[p > 0].sum() / q.sum(), p[p > 1].sum() / p.sum()
+    if shared <= usual + REPEATS:
+        return []
+    return [
+        f"holdout: {100 * shared:.0f} % of its samples are in `real`, too. Copies of them cannot be told from unseen "
+        "samples: pass samples that the model was not trained on."
+    ]
+
+
+def _repeats(real: Side, other: Side, name: str) -> list[str]:
+    """Samples that occur several times in one side and never in the other."""
+    if (occurrences := _occurrences(real, other)) is None:
+        return []
+    (rows, p, q), found = occurrences, []
     for of, missing_in, own, others in ((name, "real", q, p), ("real", name, p, q)):
         enough, alone = max(FEWEST, REPEATS * own.sum(), own[own > 1].sum() / 2), (own > 1) & (others == 0)
         if own[alone].sum() > enough:
@@ -64,8 +85,8 @@ def _repeats(real: Side, other: Side, name: str) -> list[str]:
         if own[alone].sum() > enough:
             cause = "" if of == "real" else "; if the model drew them, it has collapsed onto them"
             found.append(
-                f"{of}: {own[alone].sum():,} of the {own.sum():,} samples are repeats of {alone.sum():,} distinct ones "
-                f"that `{missing_in}` does not contain. If they were repeated when the file was made, remove the "
+                f"{of}: {own[alone].sum():,} of the {own.sum():,} samples repeat each other, {alone.sum():,} different "
+                f"ones, and `{missing_in}` contains none. If they were repeated when the file was made, remove the "
                 f"repeats{cause}."
             )
     return found

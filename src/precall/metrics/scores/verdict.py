@@ -54,6 +54,7 @@ class Kind(StrEnum):
 
 
 SIDES = {Kind.DROPS: "missed", Kind.INVENTS: "invented"}  # the score that each side is about
+OF_PROMPTS = {Kind.MISALIGNED, Kind.COLLAPSES_WITHIN_PROMPTS, Kind.BLIND_TO_THE_PROMPT}
 
 
 class Verdict(str):
