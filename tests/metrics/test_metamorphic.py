@@ -302,7 +302,7 @@ COUNTED_PER_FAKE = {
 
 
 @pytest.mark.parametrize("name", COUNTED_PER_FAKE)
-@pytest.mark.filterwarnings("ignore:.* samples are repeats")
+@pytest.mark.filterwarnings("ignore:.* samples repeat each other")
 def test_fakes_that_all_occur_twice_change_no_share_of_fakes(name):
     inputs = given((name,))
     doubled = assess(**{**inputs, "fake": np.repeat(inputs["fake"], 2, axis=0)}, metrics=(name,))
@@ -311,7 +311,7 @@ def test_fakes_that_all_occur_twice_change_no_share_of_fakes(name):
 
 
 @pytest.mark.parametrize("name", ["neighbors", "symmetric"])
-@pytest.mark.filterwarnings("ignore:.* samples are repeats")
+@pytest.mark.filterwarnings("ignore:.* samples repeat each other")
 def test_samples_that_all_occur_twice_have_the_same_balls_with_twice_as_many_neighbours(name):
     """The ball that reaches k of n points reaches the point's own copy and 2k others of 2n."""
     k = 4

@@ -277,7 +277,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.filterwarnings("ignore:.* samples are repeats")
+@pytest.mark.filterwarnings("ignore:.* samples repeat each other")
 def test_kid_from_the_products_of_the_sweep_is_kid_of_its_own_pass(dtype):
     """With rows that occur once, and with rows that occur so often that the sweep keeps only some of them."""
     rng = np.random.default_rng(0)

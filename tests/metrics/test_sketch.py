@@ -327,7 +327,7 @@ def test_equal_values_are_listed_in_one_order_however_they_are_merged():
         assert found.row.tolist() == [[1, 3, 1]]
 
 
-@pytest.mark.filterwarnings("ignore:.* samples are repeats")
+@pytest.mark.filterwarnings("ignore:.* samples repeat each other")
 def test_points_without_influence_count_in_the_variance():
     """The spread of coverage against a jackknife over all fakes, most of which lie in no ball that could lose them."""
     real, fake = RNG.normal(size=(40, 2)), np.concatenate([RNG.normal(size=(8, 2)), np.full((60, 2), 50.0)])

@@ -114,7 +114,7 @@ def texts(n, words, seed):
 
 
 @pytest.mark.parametrize("fake", [texts(80, 80, 1), [text[:20] for text in texts(80, 12, 1)], texts(80, 3, 1)])
-@pytest.mark.filterwarnings("ignore:.* samples are repeats")
+@pytest.mark.filterwarnings("ignore:.* samples repeat each other")
 def test_lengths_that_differ_a_lot_are_named(fake):
     with pytest.warns(SampleWarning, match="the lengths of the texts differ: the median is"):
         found = precall.assess(real=texts(80, 12, 0), fake=fake, metrics=("fid",))

@@ -24,8 +24,9 @@ from precall.samples.tables import TableRows
 from precall.theory import checks
 from precall.theory.arrays import Array, Index, Matrix, check_tensor, is_tensor, to_numpy
 
-BITS = {"bfloat16": 8, "float16": 11}  # significant bits of the types of 16 bits, from the coarsest to the finest
+BITS = {"bfloat16": 8, "float16": 11, "float32": 24}  # significant bits of the types, from the coarsest to the finest
 LOOKED_AT = 1 << 16  # values that are looked at before all are
+SEEN = 1e-4  # how far rounding moves a value that is seen, in standard deviations of its column
 USED = 0.3  # share of values that use the last bit of a type; half of all do, and fewer of whole numbers
 
 
@@ -137,7 +138,7 @@ class Side:
         return self.samples.thumbnail(index) or self.samples.describe(index)
 
     def on_one_grid(self, other: Side) -> tuple[Side, Side]:
-        """Both sides in the coarser of their floating-point types; the record of a side that was rounded says so.
+        """Both sides in the coarser of their floating-point types; the record says so if rounding moves values visibly.
 
         A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of
         one side are numbers of a coarser type, and those of the other side are not, the other side is rounded to it.
@@ -158,7 +159,8 @@ class Side:
             mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
             odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
             if odd > USED and (_cast(some, name) == some).all():
-                return name if (_cast(values := to_numpy(self.features), name) == values).all() else None
+                values = some if str(self.features.dtype).endswith(name) else to_numpy(self.features)
+                return name if (_cast(values, name) == values).all() else None
         return None
 
     def rounded(self, name: str) -> Side:
@@ -168,8 +170,9 @@ class Side:
         if (matrix == values).all() or not np.isfinite(matrix).all():
             return self
         features: Features = as_tensor(matrix, self.features.device) if is_tensor(self.features) else matrix
-        record = replace(self.record, storage=f"rounded to {name}, the type of the other side")
-        return replace(self, features=features, record=record)
+        seen = (np.abs(matrix - values).max(0) > SEEN * values.std(0)).any()
+        storage = f"rounded to {name}, the type of the other side" if seen else self.record.storage
+        return replace(self, features=features, record=replace(self.record, storage=storage))
 
 
 def _cast(values: Matrix, name: str) -> Matrix:

@@ -32,6 +32,7 @@ from precall.metrics.distances.frechet_distance import Influence
 from precall.metrics.distances.kernel_distance import BLOCK, kernel_around
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import check_count, check_k, same_dimension, uniform_rows
+from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.scores import Neighborhoods
@@ -91,14 +92,18 @@ class ShardedRun(WholeRun):
         return min(n_real, ROWS), min(n_fake, ROWS)
 
     @cached_property
-    def real(self) -> Side:  # type: ignore[override]
-        """All real samples, or a uniform sample of `ROWS` of them."""
-        return Side(self._rows("real", uniform_rows(self.totals, ROWS, self.seed)[0], "real sample"))
+    def _sampled(self) -> tuple[Side, Side]:
+        """All samples, or a uniform sample of `ROWS` of each side, in one floating-point type."""
+        real, fake = uniform_rows(self.totals, ROWS, self.seed)
+        return Side(self._rows("real", real, "real sample")).on_one_grid(Side(self._rows("fake", fake, "fake sample")))
 
-    @cached_property
+    @property
+    def real(self) -> Side:  # type: ignore[override]
+        return self._sampled[0]
+
+    @property
     def fake(self) -> Side:  # type: ignore[override]
-        """All fakes, or a uniform sample of `ROWS` of them."""
-        return Side(self._rows("fake", uniform_rows(self.totals, ROWS, self.seed)[1], "fake sample"))
+        return self._sampled[1]
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -234,11 +239,15 @@ class ShardedRun(WholeRun):
         real, fake = self.sides["real"], self.sides["fake"]
         low, high = np.minimum(real.low, fake.low), np.maximum(real.high, fake.high)
         said = [line for side, one in self.sides.items() for line in _left_out(side, one)]
+        known = {side: dict(one.protocol) for side, one in self.sides.items()}
+        if "_sampled" in vars(self):  # some metric has needed it
+            said += notices(self._sides)
+            known = {side: known[side] | one.record.to_dict() for side, one in self._sides.items()}
         return {
             "dimension": real.dimension,
             "constant_columns": [int(column) for column in np.flatnonzero(low == high)],
             "device": real.device,
-            **{side: dict(one.protocol) for side, one in self.sides.items()},
+            **known,
             **({"notices": said} if said else {}),
         }
 

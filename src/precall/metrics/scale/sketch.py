@@ -23,6 +23,7 @@ from precall.metrics.assessing.requests import check_holdout
 from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, device_of, moved
+from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors.ball_scores import BallScores, copy_score
 from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
@@ -303,7 +304,7 @@ class SketchedRun(WholeRun):
     """The readings of a sketch: a run over the samples that it keeps, except for what is a sum over all samples."""
 
     def __init__(self, name: str, metrics: Sequence[str], sketch: Sketch) -> None:
-        about, sides = sketch.reference, (Side(sketch.reference.rows), Side(sketch.sample.rows))
+        about, sides = sketch.reference, Side(sketch.reference.rows).on_one_grid(Side(sketch.sample.rows))
         super().__init__(name, metrics, *sides, k=about.k, ties=about.ties, seed=int(about.settings["seed"]))
         self.sketch = sketch
 
@@ -334,9 +335,13 @@ class SketchedRun(WholeRun):
     def about(self) -> Mapping[str, Any]:
         sketch, about = self.sketch, self.sketch.reference
         lists = {"least_realistic": sketch.least_realistic, "closest_copies": sketch.closest_copies}
+        said = [*about.protocol.get("notices", ()), *notices(self._sides)]
         return {
             "dimension": about.settings["dimension"],
             **about.protocol,
+            "real": about.protocol.get("real", {}) | self.real.record.to_dict(),
+            "fake": self.fake.record.to_dict(),
+            **({"notices": said} if said else {}),
             "sketch": {
                 "reference": about.identity,
                 "shards": [vars(shard) for shard in sketch.shards],
