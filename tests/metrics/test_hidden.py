@@ -71,3 +71,13 @@ def test_a_panel_scores_new_rows_by_moons_in_a_hidden_plane():
     trained = auto_of_pair(pair, Panel(members=("islands",)), 0, None).panel
     assert trained.log_ratio(real[1500:]).mean() > 0.4
     assert trained.log_ratio(fake[1500:]).mean() < -0.4
+
+
+def test_few_samples_leave_the_widest_columns():
+    """Of 96 samples in 32 columns nothing can be seen to be hidden, but two columns are wider than the others."""
+    rng = np.random.default_rng(0)
+    corners = 7 * np.pad(np.array([[1, 0], [0, 1], [-1, 0], [0, -1]]), ((0, 0), (0, 30)))
+    x = torch.tensor(corners[rng.integers(4, size=96)] + rng.standard_normal((96, 32)))
+    views = Views.fit(x, torch.arange(96))
+    on_axes = (views.points(x) @ views.white @ views.hidden.float()).numpy().astype(float)
+    assert noise_beside(x[:, :2].numpy(), on_axes) < 1

@@ -64,12 +64,16 @@ class Views:
         standard = cls(exponent, middle, bulk, mean, torch.where(varied, scale, torch.inf), *3 * [x[:0]])
         points = standard._standardised(some[:: -(-len(some) // AXES_ROWS)])
         axes = principal_axes(points, WIDTH if x.shape[1] > WIDTH else NARROW)
-        sought = axes[:, : min(NARROW, len(points) // PER_AXIS)]
+        own = axes[:, :0]  # principal axes in the columns' own units, if these matter
         units = torch.where(varied, scale * torch.where(bulk > 0, bulk, 1.0), 0.0).float()
         if 1 < x.shape[1] <= WIDTH and units.max() >= UNLIKE * units[units > 0].median():
             units /= units.max()
-            sought = torch.cat([sought, units[:, None] * principal_axes(points * units, LEADING)], dim=1)
+            own = units[:, None] * principal_axes(points * units, LEADING)
+        sought = torch.cat([axes[:, : min(NARROW, len(points) // PER_AXIS)], own], dim=1)
         white, hidden = hidden_axes((points @ sought).double(), LEADING)
+        if not hidden.shape[1]:  # nothing stands out, or too few points show it
+            sought, white = own, torch.eye(own.shape[1], dtype=torch.float64, device=x.device)
+            hidden = white
         white = (axes.T if x.shape[1] > WIDTH else torch.eye(len(axes), device=x.device)) @ sought @ white.float()
         return replace(standard, axes=axes, white=white, hidden=hidden)
 
