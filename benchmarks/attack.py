@@ -43,8 +43,9 @@ from benchmarks.pool import head, line
 Attack = Callable[[str, int, int, int, "float | None"], Tally]  # target, seed, first, last, deadline
 PUBLISHED = pool.RESULTS / "attack.json"
 WITHOUT_END = 10**9
-# of `--smoke`: half of its time; tests/engines and tests/cli kill the first two, and tests/faults forges names of code
-LEFT_OUT = ("Ray", "tune", "reference names")
+# of `--smoke`: half of its time; tests/engines and tests/cli kill the first two, tests/tune flips bits of checkpoints,
+# and tests/faults forges names of code and sets options of Matplotlib
+LEFT_OUT = ("Ray", "tune", "checkpoint", "reference names", "matplotlibrc")
 
 
 def _inputs(name: str, seed: int, first: int, last: int, deadline: float | None) -> Tally:

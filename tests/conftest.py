@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 import forks
+from precall import plugins
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 # pages are drawn without the emulation of a graphics card, which takes half of the time
@@ -36,6 +38,19 @@ sys.dont_write_bytecode = False  # and pytest would rewrite the assertions of al
 
 # typer reads the options of all commands anew for each command line, which takes 70 ms
 typer.testing._get_command = cache(typer.testing._get_command)
+
+# no test cuts the power: to wait for the disk takes milliseconds per file, and test_files asks whether precall would
+os.fsync = lambda number: None
+
+
+@cache
+def entry_points_in(path, **given):
+    """The entry points of the packages in the folders of `path`."""
+    return entry_points(**given)
+
+
+# the files of all installed packages are read anew wherever a plug-in may be meant, which takes 20 ms
+plugins.entry_points = lambda **given: entry_points_in(tuple(sys.path), **given)
 
 matplotlib.use("Agg")
 settings.register_profile(
@@ -75,28 +90,34 @@ def run_module(monkeypatch, capsys):
 # where the panel has all members, but few trees: elsewhere it is small, and metrics resample less often. In doctests
 # and in tests with the marker `whole_panel`, nothing is quickened
 WITH_THE_PANEL = {"improve", "metrics"}
-WITH_PICTURES = {"drawn", "experiments", "faults", "integrations", "report"}  # rooms and a fixture
+WITH_PICTURES = {"drawn", "experiments", "integrations"}  # rooms and a fixture
 HERE = Path(__file__).parent
 
 
 def quickened(item):
-    """The functions of `committee` that make the metrics of a test quick."""
+    """The functions of `committee` that make the metrics and the pictures of a test quick."""
+    around = {*item.path.relative_to(HERE.parent).parts, *getattr(item, "fixturenames", ())}
+    pictures = () if WITH_PICTURES & around else ("make_blank",)
     if not item.path.is_relative_to(HERE) or item.get_closest_marker("whole_panel"):
-        return ()
+        return pictures
     if item.path.relative_to(HERE).parts[0] not in WITH_THE_PANEL:
-        return ("make_rough", "make_small")
-    return ("make_small",) if "small_committee" in getattr(item, "fixturenames", ()) else ("make_light",)
-
-
-def undrawn(saved):
-    """Pictures of curves without content: to draw one takes as long as a small assessment."""
-    return lambda figure, format, *, dpi: b"\x89PNG\r\n\x1a\n" if format == "png" else saved(figure, format, dpi=dpi)
+        return ("make_rough", "make_small", *pictures)
+    return ("make_small" if "small_committee" in around else "make_light", *pictures)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
     """Look for doctests in src alone: programs that tests start would be imported for it, and Lightning with them."""
     return [one for one in (yield) if not isinstance(one, DoctestModule)]
+
+
+COLLECTED = []  # full collections since the last test
+
+
+def noted(phase, info):
+    """A callback of garbage collections."""
+    if phase == "stop" and info["generation"] == 2:
+        COLLECTED.append(info)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -106,11 +127,18 @@ def pytest_collection():
     yield
     gc.freeze()
     gc.enable()
+    gc.callbacks.append(noted)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Make metrics quick, also for the fixtures of a test and for the commands that it starts."""
+    """Make metrics and pictures quick, also for the fixtures of a test and for the commands that it starts.
+
+    What a full collection found in use, such as modules that were imported since, is not looked at again.
+    """
+    if COLLECTED:
+        gc.freeze()
+        COLLECTED.clear()
     with pytest.MonkeyPatch.context() as patch:
         if quick := quickened(item):
             import committee
@@ -118,10 +146,6 @@ def pytest_runtest_protocol(item):
             for name in quick:
                 getattr(committee, name)(patch)
             patch.setenv(committee.SMALL, ",".join(quick))
-        if not WITH_PICTURES & {*item.path.relative_to(HERE.parent).parts, *getattr(item, "fixturenames", ())}:
-            from precall.report import figures
-
-            patch.setattr(figures, "saved", undrawn(figures.saved))
         return (yield)
 
 

@@ -5,8 +5,8 @@ python -I -S forks.py NAME NEEDS WORDS…   run `python WORDS…` in a fork that
 
 The second command has the output, the exit status, the working directory and the environment of `python WORDS…`, where
 WORDS are a script, `-m module` or `-c code`, perhaps after `-W error`. It passes signals on. The commands of one server
-have the same hash seed, the same locale and the same number of threads, and their imports raise no warnings: tests of
-these need a process of their own.
+have the same hash seed, the same locale and the same number of threads, their imports raise no warnings, and they do
+not wait for the disk: tests of these need a process of their own.
 """
 
 import contextlib
@@ -116,6 +116,7 @@ def become(command, streams):
     os.environ.clear()
     os.environ.update(command["environment"])
     tempfile.tempdir = None  # it may have been that of the server
+    os.fsync = lambda number: None  # as in conftest.py
     if SMALL in os.environ:
         from types import SimpleNamespace
 

@@ -34,6 +34,15 @@ def test_blocks_are_written_in_order_and_missing_folders_are_created(tmp_path):
     assert path.read_bytes() == b"ab\x01\x03\x02\x04"
 
 
+def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(tmp_path, monkeypatch):
+    """Otherwise a power failure could leave an empty file there."""
+    done = []
+    monkeypatch.setattr(os, "fsync", lambda number: done.append(f"{os.fstat(number).st_size} bytes on the disk"))
+    monkeypatch.setattr(os, "replace", lambda before, after: done.append("renamed"))
+    write_atomically(tmp_path / "data.bin", b"new")
+    assert done == ["3 bytes on the disk", "renamed"]
+
+
 def make_pipe(path):
     os.mkfifo(path)
 

@@ -21,8 +21,9 @@ from precall import devices
 from precall.cli import app
 from precall.tune import families, processes as of_tune
 
-WITHOUT_END = ("--data", "8-gaussians", "--steps", 100_000)
-SHORT = ("--data", "points.npy", "--steps", 3, "--model", "mlp", "--batch-size", 8)
+SMALL = ("--model", "mlp", "--batch-size", 8)
+WITHOUT_END = ("--data", "8-gaussians", "--steps", 100_000, *SMALL)
+SHORT = ("--data", "points.npy", "--steps", 3, *SMALL)
 
 
 class Fork(multiprocessing.context.ForkProcess):

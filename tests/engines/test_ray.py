@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from precall import assess
@@ -123,18 +124,16 @@ def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, t
     assert capfd.readouterr() == ("", "")
 
 
-def test_samples_are_encoded_through_ray_data(cluster, tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    words, rng = ["red", "green", "blue", "small", "large", "round"], np.random.default_rng(0)
-    for side in ("r", "f"):
-        for i in range(2):
-            texts = [" ".join(rng.choice(words, 6)) for _ in range(30)]
-            pq.write_table(pa.table({"text": texts}), tmp_path / f"{side}{i}.parquet")
-    source = {"real": str(tmp_path / "r*.parquet"), "fake": str(tmp_path / "f*.parquet")}
-    found = assess(**source, metrics=("neighbors",), encoder="ngrams", engine="ray", work=tmp_path / "a")
-    expected = assess(**source, metrics=("neighbors",), encoder="ngrams", work=tmp_path / "b")
+def test_samples_are_encoded_through_ray_data(cluster, tmp_path, monkeypatch):
+    """Pixels, because the workers of other encoders import scikit-learn first."""
+    monkeypatch.setattr("precall.encoders.sharding.RANGE", 8)
+    rng = np.random.default_rng(0)
+    for side in ("real", "fake"):
+        (tmp_path / side).mkdir()
+        for i in range(20):
+            Image.fromarray(rng.integers(256, size=(4, 4, 3), dtype=np.uint8)).save(tmp_path / side / f"{i}.png")
+    source = {"real": str(tmp_path / "real"), "fake": str(tmp_path / "fake"), "metrics": ("fid",), "encoder": "pixels"}
+    found, expected = (assess(**source, engine=engine, work=tmp_path / engine) for engine in ("ray", "local"))
     assert found.to_dict() == expected.to_dict()
 
 

@@ -57,6 +57,7 @@ def test_a_full_device_costs_a_sentence(tmp_path, words, python):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("drawn")
 def test_no_picture_is_drawn_through_latex(tmp_path, monkeypatch):
     monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
     x = np.random.default_rng(0).normal(size=(60, 2))

@@ -10,7 +10,7 @@ from precall import RatioSpectrum, assess
 from precall.metrics.inputs import records
 from precall.metrics.inputs.records import first_equal_row, kept_together
 
-N = 1000
+N = 600
 
 
 def masses(seed, k=60):
@@ -63,8 +63,8 @@ def test_categories_without_a_common_one_are_disjoint():
 def test_a_few_rows_that_recur_in_one_set_alone_are_its_share(side, share):
     """As texts that a model says again and again."""
     rng = np.random.default_rng(7)
-    sets = {"real": rng.normal(size=(N, 5)), "fake": rng.normal(size=(N, 5))}
-    places, stock = rng.permutation(N)[: int(share * N)], rng.normal(size=(20, 5)) + 3
+    sets = {"real": rng.normal(size=(1000, 5)), "fake": rng.normal(size=(1000, 5))}
+    places, stock = rng.permutation(1000)[: int(share * 1000)], rng.normal(size=(20, 5)) + 3
     sets[side][places] = stock[rng.integers(20, size=len(places))]
     with pytest.warns(
         UserWarning, match=rf"^{side}: {len(places)} of the 1,000 samples repeat each other, 20 different"

@@ -66,7 +66,7 @@ def assert_same(found, expected):
 places = st.lists(st.integers(0, 99), max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     sizes=st.tuples(st.integers(4, 60), st.integers(4, 60)),

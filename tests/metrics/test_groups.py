@@ -208,10 +208,10 @@ def gap_of(seed, change=1.0, share=0.25, metric="clusters"):
     return assess(real=real, fake=fake, metrics=(metric,), groups={"real": labels, "fake": labels}).fairness
 
 
-@pytest.mark.parametrize("metric", ["clusters", "cover"])
-def test_equal_groups_have_no_clear_gap(metric):
-    """None of six; with intervals that cover no more than half of the time, the chance of that would be 2 %."""
-    found = [gap_of(seed, metric=metric) for seed in range(6)]
+@pytest.mark.parametrize(("metric", "seeds"), [("clusters", (0, 6)), ("cover", (5, 11))])
+def test_equal_groups_have_no_clear_gap(metric, seeds):
+    """Not even with the seeds whose gaps come closest: with intervals of four fifths of the length, they would be."""
+    found = [gap_of(seed, metric=metric) for seed in seeds]
     assert all(gap.precision.value > 0 and gap.precision.interval is not None for gap in found)
     assert not any(gap.precision.clear or gap.recall.clear for gap in found)
 

@@ -74,7 +74,7 @@ def test_intervals_cover_the_expected_scores():
     rng = np.random.default_rng(5)
     runs = [
         assess(
-            real=rng.normal(size=(100, 2)), fake=rng.normal([1.0, 0], 1.0, size=(140, 2)), metrics=("local_kde",)
+            real=rng.normal(size=(60, 2)), fake=rng.normal([1.0, 0], 1.0, size=(80, 2)), metrics=("local_kde",)
         ).scores
         for _ in range(30)
     ]

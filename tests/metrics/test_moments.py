@@ -362,7 +362,7 @@ def test_kid_interval_covers_the_true_kid(n, m, shift, least):
     """Normal against shifted normal, one dimension: E (s + Z)^j is s, s² + 1, s³ + 3 s."""
     truth = true_kid((0, 1, 0), (shift, shift**2 + 1, shift**3 + 3 * shift))
     rng = np.random.default_rng(0)
-    scores = [kid(real=rng.normal(size=(n, 1)), fake=rng.normal(size=(m, 1)) + shift) for _ in range(200)]
+    scores = [kid(real=rng.normal(size=(n, 1)), fake=rng.normal(size=(m, 1)) + shift) for _ in range(100)]
     values = np.array([score.value for score in scores])
     assert abs(values.mean() - truth) < 4 * values.std() / np.sqrt(len(values))
     assert least <= np.mean([truth in score.interval for score in scores]) <= 1
@@ -372,7 +372,7 @@ def test_kid_variance_is_that_of_fresh_draws():
     """If P and Q are far apart, the projections dominate the variance; under P = Q the residuals do (√3 too wide)."""
     rng = np.random.default_rng(0)
     for shift, low, high in ((1.0, 0.8, 1.25), (0.0, 2.0, 4.0)):
-        scores = [kid(real=rng.normal(size=(80, 16)), fake=rng.normal(size=(120, 16)) + shift) for _ in range(150)]
+        scores = [kid(real=rng.normal(size=(80, 16)), fake=rng.normal(size=(120, 16)) + shift) for _ in range(100)]
         estimated = np.mean([((s.interval.high - s.interval.low) / (2 * 1.959964)) ** 2 for s in scores])
         assert low < estimated / np.var([s.value for s in scores]) < high
 

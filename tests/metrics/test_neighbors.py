@@ -129,7 +129,7 @@ SHAPES = {
     dtypes=st.tuples(*[st.sampled_from([np.float32, np.float64])] * 2),
     data=st.data(),
 )
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_sweep_equals_brute_force(seed, shapes, n, m, d, ties, dtypes, data):
     rng = np.random.default_rng(seed)
     real = SHAPES[shapes[0]](rng, n, d)
@@ -167,8 +167,8 @@ def test_two_samples_of_each_are_enough():
 def test_left_out_copies_count_in_every_tile(repeated, crowd):
     """Samples have different numbers of duplicates, over several tiles, inside many balls of the other set."""
     rng = np.random.default_rng(11)
-    copies = np.repeat(0.1 * rng.normal(size=(80, 2)), np.arange(80) % 7 + 1, axis=0)
-    pair = {"real": rng.normal(size=(90, 2)), "fake": rng.normal(size=(90, 2)), repeated: copies}
+    copies = np.repeat(0.1 * rng.normal(size=(50, 2)), np.arange(50) % 7 + 1, axis=0)
+    pair = {"real": rng.normal(size=(60, 2)), "fake": rng.normal(size=(60, 2)), repeated: copies}
     assert clouds.Cloud(copies, 1).n < len(copies) / 2
     with small_tiles(crowd=crowd):
         assert_exact(sweep(**pair, k=(1, 30)), **pair)

@@ -107,6 +107,7 @@ def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
     assert json.loads(json.dumps(found.to_dict()))["models"]["ours"]["scores"]["gap"]["value"] > 0
 
 
+@pytest.mark.usefixtures("small_committee")
 def test_features_are_checked_once(monkeypatch):
     """A default run with groups checks every value of each side once."""
     seen = []

@@ -70,6 +70,7 @@ def test_fid_is_left_out_where_it_would_take_long():
     assert Trend.from_dict(saved) == found
 
 
+@pytest.mark.usefixtures("small_committee")
 def test_the_default_metrics_bring_it():
     """At little cost: the sizes of the subsamples are tested above."""
     rng = np.random.default_rng(0)

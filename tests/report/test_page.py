@@ -160,6 +160,7 @@ def test_nested_entries_of_the_protocol_have_lines_of_their_own(compared):
     ]
 
 
+@pytest.mark.usefixtures("drawn")
 def test_figures_export(compared, tmp_path):
     figure = plot(compared)
     for kind in ("png", "svg"):

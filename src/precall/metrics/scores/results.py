@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -202,7 +203,7 @@ class Assessment(Drawn):
         """What a score is called: its name, with the encoder if it is a distance between features (`fid (dinov2)`)."""
         return named(score, score, self.encoder)
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
         """What the model does, as kinds and as a sentence, from the scores beside it."""
         spectrum = None if self.estimator is None else self.spectrum
