@@ -56,7 +56,7 @@ def test_a_notice_names_its_model(run, files):
     rows = np.load(files["same"])
     np.save(files["same"], np.repeat(rows[:40], 3, axis=0))
     done = run("assess", "--real", files["real"], "--fake", f"ours={files['same']}", "--fake", files["far"], *QUICK)
-    assert "ours: 120 of the 120 samples repeat each other (40 different)" in " ".join(done.output.split())
+    assert "ours: 120 of 120 samples repeat each other (40 different)" in " ".join(done.output.split())
     assert "far.npy: 1" not in done.output
 
 

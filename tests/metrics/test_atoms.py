@@ -67,7 +67,7 @@ def test_a_few_rows_that_recur_in_one_set_alone_are_its_share(side, share):
     places, stock = rng.permutation(1000)[: int(share * 1000)], rng.normal(size=(20, 5)) + 3
     sets[side][places] = stock[rng.integers(20, size=len(places))]
     with pytest.warns(
-        UserWarning, match=rf"^{side}: {len(places)} of the 1,000 samples repeat each other \(20 different\)"
+        UserWarning, match=rf"^{side}: {len(places)} of 1,000 samples repeat each other \(20 different\)"
     ):
         found = assess(**sets, metrics=("auto", "c2st"))
     score = found.scores["invented" if side == "fake" else "missed"]
@@ -80,7 +80,7 @@ def test_a_few_rows_that_recur_in_one_set_alone_are_its_share(side, share):
 def test_a_set_that_was_repeated_as_a_whole_is_named(times):
     rng = np.random.default_rng(8)
     fake = np.repeat(rng.normal(size=(120, 4)), times, axis=0)
-    with pytest.warns(UserWarning, match="^fake: .* repeat each other \(.* `real` does not contain"):
+    with pytest.warns(UserWarning, match="^fake: .* repeat each other .* `real` contains none"):
         found = assess(real=rng.normal(size=(400, 4)), fake=fake, metrics=("auto",))
     assert any("the model drew them" in one for one in found.protocol["notices"])
     assert found.verdict.startswith(f"Repeats: {100 * (times - 1) / times:.0f} % of its samples repeat another one.")
@@ -122,7 +122,7 @@ def test_a_rare_value_does_not_make_a_column_continuous():
 def test_the_notice_counts():
     rng = np.random.default_rng(13)
     fake = np.concatenate([rng.normal(size=(70, 2)), np.repeat(rng.normal(size=(10, 2)), 3, axis=0)])
-    with pytest.warns(UserWarning, match="^fake: 30 of the 100 samples repeat each other .10 different."):
+    with pytest.warns(UserWarning, match="^fake: 30 of 100 samples repeat each other .10 different."):
         assess(real=rng.normal(size=(100, 2)), fake=fake, metrics=("fid",))
 
 

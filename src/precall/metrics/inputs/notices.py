@@ -85,8 +85,8 @@ def _repeats(real: Side, other: Side, name: str) -> list[str]:
         if own[alone].sum() > enough:
             cause = "" if of == "real" else "; if the model drew them, it has collapsed onto them"
             found.append(
-                f"{of}: {own[alone].sum():,} of the {own.sum():,} samples repeat each other ({alone.sum():,} different) "
-                f"that `{missing_in}` does not contain. If they were repeated when the file was made, remove the "
+                f"{of}: {own[alone].sum():,} of {own.sum():,} samples repeat each other ({alone.sum():,} different), "
+                f"and `{missing_in}` contains none. If they were repeated when the file was made, remove the "
                 f"repeats{cause}."
             )
     return found
