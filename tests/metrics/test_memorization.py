@@ -145,8 +145,16 @@ def test_a_holdout_with_training_data_is_noticed():
     rng = np.random.default_rng(0)
     train, fresh = rng.normal(size=(2, 100, 5))
     how = {"real": train, "fake": rng.normal(size=(100, 5)), "metrics": ("memorization",)}
-    with pytest.warns(UserWarning, match="^holdout: 40 % of its samples are in `real`, too"):
+    with pytest.warns(UserWarning, match="^holdout: 40 of 100 samples are in `real`, too"):
         assess(**how, holdout=np.concatenate([train[:40], fresh[:60]]))
+
+
+def test_a_holdout_is_on_the_grid_of_the_others():
+    """The training data are rounded to the float32 of the fakes; a copy of them stays a copy."""
+    rng = np.random.default_rng(0)
+    train, fake = rng.normal(size=(2, 100, 5)).round(2)
+    with pytest.warns(UserWarning, match="^holdout: 100 of 100 samples are in `real`, too"):
+        assess(real=train, fake=fake.astype(np.float32), holdout=train.copy(), metrics=("memorization",))
 
 
 def test_values_that_the_data_repeat_are_no_leak(recwarn):

@@ -405,10 +405,6 @@ def report_sources(found: Comparison) -> None:
         kinds = (f"{shown(name)} {column['kind']}" for name, column in plan["columns"].items())
         for sentence in (f"columns: {', '.join(kinds)}", *plan["notes"]):
             note(sentence)
-    memorized = first.scores.get("memorized")
-    if memorized is not None and (shared := memorized.details["identical_rows"]):
-        said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
-        note(f"{said}: copies of these are not counted directly")
     notices = (  # with the names of the models; those that several models share, once
         f"{name}: {notice.removeprefix('fake: ')}" if notice.startswith("fake: ") else notice
         for name, one in found.items()

@@ -331,13 +331,15 @@ class Reference(PreparedReals):
         return shared.assessed(found, names, name, groups, progress)
 
     def _comparable(self, real: Side, fake: Side) -> tuple[Reference, Side]:
-        """Both sides on one grid of numbers, with the categories that are frequent in the two tables together."""
+        """All sides on one grid of numbers, with the categories that are frequent in the two tables together."""
         real, found = real.on_one_grid(fake)
-        holdout = self.holdout
+        holdout = None if self.holdout is None else real.on_one_grid(self.holdout)[1]
         if real.table is not None:
             real, found, *others = with_shared_levels(real, found, *([] if holdout is None else [holdout]))
             holdout = next(iter(others), None)
-        return (self if real is self.side else replace(self, side=real, holdout=holdout, swept={})), found
+        if real is not self.side:
+            return replace(self, side=real, holdout=holdout, swept={}), found
+        return (self if holdout is self.holdout else replace(self, holdout=holdout)), found
 
     def _encoded(self, name: str, source: object, progress: StageProgress | None, at_least: int = 2) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""

@@ -64,12 +64,13 @@ def _leaked(real: Side, holdout: Side) -> list[str]:
     if (found := _occurrences(real, holdout)) is None:
         return []
     _, p, q = found
-    shared, usual = q[p > 0].sum() / q.sum(), p[p > 1].sum() / p.sum()
-    if shared <= usual + REPEATS:
+    n, m, shared = p.sum(), q.sum(), q[p > 0].sum()
+    usual = p[p > 1].sum() / n
+    if shared / m <= usual + 3 * (usual * (1 - usual) * (1 / n + 1 / m)) ** 0.5:  # three standard errors
         return []
     return [
-        f"holdout: {100 * shared:.0f} % of its samples are in `real`, too. Copies of them cannot be told from unseen "
-        "samples: pass samples that the model was not trained on."
+        f"holdout: {shared:,} of {m:,} samples are in `real`, too. Copies of them cannot be told from unseen samples: "
+        "pass samples that the model was not trained on."
     ]
 
 
