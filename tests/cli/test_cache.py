@@ -93,8 +93,8 @@ def test_entries_are_shown_by_kind_with_size_and_age(run, cache):
 
 def test_every_file_is_verified_and_a_flipped_bit_in_any_of_them_is_found(run, cache, filled):
     assert run("cache", "verify").stdout == "checked 7 files: none damaged\n"
-    first = run(*filled, "--fresh")
-    for name, data in tree(cache).items():
+    first, undamaged = run(*filled, "--fresh"), tree(cache)
+    for name, data in undamaged.items():
         for position in (0, len(data) // 2, len(data) - 1):
             damaged = bytearray(data)
             damaged[position] ^= 16
@@ -108,7 +108,8 @@ def test_every_file_is_verified_and_a_flipped_bit_in_any_of_them_is_found(run, c
             assert aside.read_bytes() == bytes(damaged)
             aside.unlink()
             assert run(*filled).stdout == first.stdout
-            run(*filled, "--fresh")
+            for other, content in undamaged.items():
+                (cache / other).write_bytes(content)
     assert run("cache", "verify").exit_code == 0
 
 

@@ -89,7 +89,7 @@ def test_plain_f_is_not_the_generator_loss(name):
     assert np.abs(np.array([frozen(row.f, dq) for dq in DIRECTIONS]) - exact).max() > 0.005
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(pair=pairs)
 def test_generator_losses_fall_with_realness(pair):
     """Every exact loss is nonincreasing in r, so moving the model from P raises it: Σ (q − p) h(u) ≥ 0."""
@@ -111,7 +111,7 @@ def test_frozen_loss_belongs_to_the_divergence_with_f2_minus_slope_over_u():
 
 
 @lams
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(pair=pairs)
 def test_ver_43_printed_generator_step_pushes_the_model_away(lam, pair):
     """VER-43, Alg. 3 and eq. 5.13: E_Q[f_λ(r)] rises with r, descending it drives q from p; −E_Q[min(λr, 1)] does not.

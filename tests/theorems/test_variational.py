@@ -155,7 +155,7 @@ def test_primal_estimate_depends_on_the_affine_term(lam):
 
 
 @pytest.mark.parametrize("name", ["chi2", "half_chi2"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=triples(-3, 3), log_lam=st.floats(-3, 3))
 def test_primal_error_is_bounded_by_the_gap(name, case, log_lam):
     """[H.Thm5.2.4] |D_λ − E_Q f_λ(r)| ≤ λ √(2 gap/μ), and half of that with a calibrated r."""
