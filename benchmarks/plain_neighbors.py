@@ -19,7 +19,7 @@ from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
 from precall.metrics.neighbors.sweep import balls_around, cross_balls
 from precall.metrics.pairs.kernels import KernelSums
-from precall.metrics.pairs.probabilistic import soft_supports
+from precall.metrics.pairs.probabilistic import soft_supports, supports_of
 
 K = (3, 5)
 BLOCK = 1 << 29  # distances that are held at once: 2 GiB
@@ -45,11 +45,11 @@ def suite(real: Tensor, fake: Tensor) -> object:
     pair, k = Pair.checked(real=real, fake=fake), K[-1]
     kernel = kernel_of(pair)
     balls = [balls_around(side, k=K, kernel=kernel) for side in (pair.real, pair.fake)]
-    between = KernelSums(kernel)
-    found = cross_balls(balls[0], balls[1], ties="closed", sums=between, with_clipped=True)
+    between, supports = KernelSums(kernel), supports_of(balls[0], balls[1])
+    found = cross_balls(balls[0], balls[1], ties="closed", sums=between, supports=supports, with_clipped=True)
     kid = kid_score(kernel, [one.result() for one in (balls[0].sums, balls[1].sums, between) if one is not None])
-    supports = soft_supports(real=balls[0], fake=balls[1])
-    return found.scores(k), symmetric_scores(found, k), clipped_scores(found, k), kid, supports
+    soft = soft_supports(balls[0], balls[1], supports=supports)
+    return found.scores(k), symmetric_scores(found, k), clipped_scores(found, k), kid, soft
 
 
 def scores(found: Neighborhoods) -> Scores:

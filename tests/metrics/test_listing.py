@@ -16,7 +16,7 @@ from precall.metrics.distances.kernel_distance import kernel_of, kid
 from precall.metrics.inputs.features import Pair
 from precall.metrics.neighbors.sweep import balls_around, clipped, cross, cross_balls, sweep, within
 from precall.metrics.pairs import kernels, survival, tallies
-from precall.metrics.pairs.probabilistic import soft_supports
+from precall.metrics.pairs.probabilistic import soft_supports, supports_of
 from precall.metrics.tiles import bounds, listing
 from precall.metrics.tiles.clouds import Cloud, common_centre, squared_distances, squared_lengths
 from precall.metrics.tiles.cuda_steps import halving_order, steps_for
@@ -261,8 +261,10 @@ CROWDS = {
 }
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("name", [*SUPPORTS, *CROWDS])
-def test_soft_supports_of_a_listing_are_those_of_tiles(name):
+def test_soft_supports_of_a_listing_are_those_of_tiles(name, shared):
+    """Of a list of their own, and of that of the sweep."""
     real, fake = (SUPPORTS | CROWDS)[name](np.random.default_rng(4))
     balls = within(real, k=4), within(fake, k=4)
     expected = soft_supports(real=balls[0], fake=balls[1])
@@ -270,7 +272,11 @@ def test_soft_supports_of_a_listing_are_those_of_tiles(name):
         emulated(products=truncated if len(real) < 100 else PRODUCTS["float32"]),
         patch.object(survival, "tiles", None),
     ):
-        found = soft_supports(real=balls[0], fake=balls[1])
+        supports = supports_of(*balls) if shared else None
+        if supports is not None:
+            cross_balls(*balls, ties="closed", supports=supports)
+            assert supports.complete
+        found = soft_supports(*balls, supports=supports)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-8)
         np.testing.assert_allclose(one.changes, other.changes, atol=1e-8 * np.abs(other.changes).max() + 1e-15)
@@ -289,6 +295,18 @@ def test_clipped_balls_are_counted_from_the_same_list():
         for name, values in vars(other).items():
             np.testing.assert_array_equal(getattr(one, name), values)
     assert (found.margins_clipped[1].inside < found.margins_real[1].inside).any()
+
+
+def test_the_sweep_has_the_same_counts_if_its_list_has_the_pairs_within_reach_as_well():
+    """Also if that list would be too long."""
+    real, fake = CROWDS["crowd and others"](np.random.default_rng(4))
+    balls = within(real, k=4), within(fake, k=4)
+    expected = cross(real=balls[0], fake=balls[1])
+    for most, complete in ((10**9, True), (230_000, False)):
+        supports = supports_of(*balls)
+        with emulated(most=most), patch.object(tallies, "tiles", None):
+            assert_same(cross_balls(*balls, ties="closed", supports=supports), expected)
+        assert supports.complete == complete
 
 
 def test_crowded_points_are_not_listed():

@@ -22,10 +22,10 @@ from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.parallel import interruptible, side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
-from precall.metrics.neighbors.metrics import CLIPPED
+from precall.metrics.neighbors.metrics import CLIPPED, PROBABILISTIC
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_scores
-from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
+from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports, supports_of
 from precall.metrics.scores.evidence import Moved
 from precall.metrics.scores.metric import QUICK, Found, Metric
 from precall.metrics.scores.record import RunRecord
@@ -42,6 +42,7 @@ from precall.theory.arrays import Array, Index, to_numpy
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run, Sums
     from precall.metrics.pairs.kernels import Kernel, KernelSums
+    from precall.metrics.pairs.survival import Supports
     from precall.metrics.protocols.presets import Preset
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
@@ -114,7 +115,7 @@ class WholeRun:
         real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls], libraries=["torch"])
         stage = self.stage("neighbors")
         how: dict[str, Any] = {"progress": stage, "sums": self._between, "with_clipped": CLIPPED.name in self.metrics}
-        return sweep.cross_balls(real, fake, ties=self.ties, **how)
+        return sweep.cross_balls(real, fake, ties=self.ties, supports=self._supports, **how)
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
@@ -152,7 +153,13 @@ class WholeRun:
         balls = self.real_balls, self.fake_balls
         if self.k + 2 <= NEIGHBOR < min(self.sizes):
             balls = sweep.balls_around(self.pair.real, k=NEIGHBOR), sweep.balls_around(self.pair.fake, k=NEIGHBOR)
-        return soft_supports(real=balls[0], fake=balls[1], progress=self.stage("soft supports"))
+        return soft_supports(*balls, supports=self._supports, progress=self.stage("soft supports"))
+
+    @cached_property
+    def _supports(self) -> Supports | None:
+        """The soft supports, if the sweep may read them: they are requested, and its balls have enough neighbours."""
+        enough = min(self.k + 2, *self.sizes) > NEIGHBOR
+        return supports_of(self.real_balls, self.fake_balls) if PROBABILISTIC.name in self.metrics and enough else None
 
     @cached_property
     def kernel(self) -> Kernel:

@@ -30,6 +30,7 @@ from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import Kernel, KernelSums
+    from precall.metrics.pairs.survival import Supports
     from precall.metrics.tiles.clouds import Cloud
 
 R = TypeVar("R", bound="Radii")
@@ -190,10 +191,11 @@ def cross_balls(
     ties: str,
     progress: StageProgress | None = None,
     sums: KernelSums | None = None,
+    supports: Supports | None = None,
     with_clipped: bool = False,
     watch: _Watch | None = None,
 ) -> Neighborhoods:
-    """`cross` with checked `ties`; `sums` and counts in clipped balls are read off the same products if requested."""
+    """`cross` with checked `ties`; what else is requested is read off the same products, where that is possible."""
     from precall.metrics.pairs.tallies import read_cross
 
     same_dimension(real=real.cloud.features, fake=fake.cloud.features)
@@ -206,7 +208,7 @@ def cross_balls(
     watch = watch or _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii))
     small, plan = clipped(real).squared_margins if with_clipped else None, cross_plan(real, fake, ties)
     of_real, of_fake = ((one.cloud, one.squared_margins) for one in (real, fake))
-    found = read_cross(of_real, of_fake, plan, sums=sums, clipped=small, advance=watch.advance)
+    found = read_cross(of_real, of_fake, plan, sums=sums, supports=supports, clipped=small, advance=watch.advance)
     return neighborhoods(real, fake, ties, found)
 
 

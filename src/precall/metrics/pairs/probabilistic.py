@@ -6,7 +6,7 @@ to its k-th nearest other real, a = 1.2 and k = 4. If these events are independe
     PSR(y) = 1 − Π_i min(1, d(y, X_i)/(aR)).        (probabilistic scoring rule)
 
 P-precision is the mean of PSR over the fakes. P-recall exchanges the roles (Park and Kim, 2023). On the CPU this costs
-two more float64 matrix products of the two sets; on a GPU it comes from a list of the pairs within reach.
+two more float64 matrix products of the two sets; on a GPU it comes from the sweep's list of pairs, or one of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
-    from precall.metrics.pairs.survival import Survival
+    from precall.metrics.pairs.survival import Supports, Survival
 
 REACH = 1.2  # a
 NEIGHBOR = 4  # k
@@ -60,12 +60,18 @@ class SoftSupport:
         return Score(self.mean, self.interval(), None, n_real, n_fake, {"k": NEIGHBOR, "a": REACH})
 
 
+def supports_of(real: Balls, fake: Balls) -> Supports:
+    """The soft supports of both sets, to be computed. `cross_balls` can read them off its own list of pairs."""
+    from precall.metrics.pairs.survival import Supports
+
+    reaches = REACH * float(_radii(real).mean()), REACH * float(_radii(fake).mean())
+    return Supports(real.cloud, fake.cloud, reaches)
+
+
 def soft_supports(
-    *, real: Balls, fake: Balls, progress: StageProgress | None = None
+    real: Balls, fake: Balls, *, supports: Supports | None = None, progress: StageProgress | None = None
 ) -> tuple[SoftSupport, SoftSupport]:
     """The soft support of the reals at the fakes, and that of the fakes at the reals."""
-    from precall.metrics.pairs.survival import survivals
-
     done, total = 0, 4 * len(real.squared_radii) * len(fake.squared_radii)
 
     def advance(rows: slice, columns: slice) -> None:
@@ -74,8 +80,9 @@ def soft_supports(
         if progress is not None:
             progress(done, total)
 
-    reaches = REACH * float(_radii(real).mean()), REACH * float(_radii(fake).mean())
-    around_real, around_fake = survivals(real.cloud, fake.cloud, reaches, advance)
+    supports = supports or supports_of(real, fake)
+    supports.read(advance)
+    around_real, around_fake = supports.found
     return _support(around_real, real, fake), _support(around_fake, fake, real)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from precall.metrics.tiles.bounds import Both
 from precall.metrics.tiles.clouds import Cloud, Pairs, Tile, ranges, squared_distances, strips
 from precall.metrics.tiles.cuda_steps import steps_for
 from precall.metrics.tiles.distances import DOUBLE, frames, tiles
@@ -18,7 +19,6 @@ TOLERANCE = 1e-9  # largest relative error of a squared distance
 TINY = 2.0**-1000
 CROWD, PART = 2, 1 << 14  # owners per group and least number of owners, in the search for points with many nearby
 CROWDED, LEAST, GRAIN = 128, 2.0**-8, 2**20  # what that takes in bits, the least factor that counts, parts of a bit
-NEIGHBORS = 128  # expected number of owners within reach of a point; a list has room for eight times as many
 
 
 class Survival:
@@ -102,45 +102,67 @@ def _over(starts: Tensor, values: Tensor, how: str) -> Tensor:
     return torch.segment_reduce(values, how, offsets=starts, unsafe=True)
 
 
-def survivals(
-    left: Cloud, right: Cloud, reaches: tuple[float, float], advance: Callable[[slice, slice], None]
-) -> tuple[Survival, Survival]:
-    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`."""
-    found = Survival(reaches[0], left, right), Survival(reaches[1], right, left)
-    if _take_lists(found, left, right):
-        for _ in range(2):
-            advance(slice(0, left.n), slice(0, right.n))
-        return found
-    both = frames(left, right)
-    for reads in ((one.read for one in found), (one.read_changes for one in found)):
-        first, second = reads
-        for tile in tiles(*both, precision=DOUBLE):
-            first(tile)
-            second(tile.transposed())
-            advance(tile.rows, tile.columns)
-    return found
+class Supports:
+    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`.
 
+    On a GPU they come from a list of the pairs within reach: one that is made for the sweep and then contains these
+    as well (`wider`, `take`), or else a list of their own.
+    """
 
-def _take_lists(found: tuple[Survival, Survival], left: Cloud, right: Cloud) -> bool:
-    """Whether both could be computed from a list of pairs: there are kernels, and the list is short enough."""
-    steps = steps_for(left)
-    if steps is None or left is right:
-        return False
-    listing = Listing(steps, left, right, ("real", "fake"))
-    crowded = [crowded_points(listing, 1 - side, one.squared_reach) for side, one in enumerate(found)]
-    limits = [torch.where(flags, -1.0, one.squared_reach) for flags, one in zip(crowded, found, strict=True)]
-    pairs = listing.pairs((limits[1], limits[0]), NEIGHBORS)
-    if pairs is None:
-        return False
-    for flags, points, one in zip(crowded, (pairs.j, pairs.i), found, strict=True):
-        flags |= crowded_by(points, pairs.high, len(flags), one.squared_reach)
-    pairs = pairs.only(~(crowded[0][pairs.j] & crowded[1][pairs.i])).ordered()
-    exact = steps.settle(left, right, pairs.i, pairs.j)
-    pairs = replace(pairs, low=exact, high=exact)
-    turned = pairs.turned()
-    found[0].take(pairs, turned, crowded[0])
-    found[1].take(turned, pairs, crowded[1])
-    return True
+    neighbors = 128  # expected number of owners within reach of a point; a list has room for eight times as many
+
+    def __init__(self, left: Cloud, right: Cloud, reaches: tuple[float, float]) -> None:
+        self.left, self.right = left, right
+        self.found = Survival(reaches[0], left, right), Survival(reaches[1], right, left)
+        self.complete = False
+
+    def wider(self, listing: Listing, limits: Both) -> Both:
+        """The limits of a list, raised to the reaches; not for crowded points, whose pairs are not needed."""
+        self.crowded = [crowded_points(listing, 1 - side, one.squared_reach) for side, one in enumerate(self.found)]
+        both = zip(self.crowded, self.found, strict=True)
+        of_right, of_left = (torch.where(flags, -1.0, one.squared_reach) for flags, one in both)
+        return torch.maximum(limits[0], of_left), torch.maximum(limits[1], of_right)
+
+    def take(self, listing: Listing, pairs: Pairs) -> None:
+        """Compute everything from a list that was made with wider limits."""
+        for flags, points, one in zip(self.crowded, (pairs.j, pairs.i), self.found, strict=True):
+            flags |= crowded_by(points, pairs.high, len(flags), one.squared_reach)
+        of_right, of_left = self.crowded
+        near = [pairs.low <= one.squared_reach for one in self.found]
+        pairs = pairs.only(near[0] & ~of_right[pairs.j] | near[1] & ~of_left[pairs.i]).ordered()
+        exact = listing.steps.settle(self.left, self.right, pairs.i, pairs.j)
+        pairs = replace(pairs, low=exact, high=exact)
+        turned = pairs.turned()
+        self.found[0].take(pairs, turned, of_right)
+        self.found[1].take(turned, pairs, of_left)
+        self.complete = True
+
+    def read(self, advance: Callable[[slice, slice], None]) -> None:
+        """Compute everything that no list for the sweep has given."""
+        if not self.complete:
+            self._take_list()
+        if self.complete:
+            for _ in range(2):
+                advance(slice(0, self.left.n), slice(0, self.right.n))
+            return
+        both = frames(self.left, self.right)
+        for reads in ((one.read for one in self.found), (one.read_changes for one in self.found)):
+            first, second = reads
+            for tile in tiles(*both, precision=DOUBLE):
+                first(tile)
+                second(tile.transposed())
+                advance(tile.rows, tile.columns)
+
+    def _take_list(self) -> None:
+        """Take a list of their own, if there are kernels and the list is short enough."""
+        steps = steps_for(self.left)
+        if steps is None or self.left is self.right:
+            return
+        listing = Listing(steps, self.left, self.right, ("real", "fake"))
+        nothing = [torch.full_like(side.slack, -1.0) for side in listing.sides]
+        pairs = listing.pairs(self.wider(listing, (nothing[0], nothing[1])), self.neighbors)
+        if pairs is not None:
+            self.take(listing, pairs)
 
 
 def crowded_by(points: Tensor, high: Tensor, n: int, squared_reach: float) -> Tensor:

@@ -20,11 +20,12 @@ from precall.metrics.pairs.shortlists import Depth, Shortlist, padded
 from precall.metrics.tiles.clouds import Cloud, Pairs, Tile, below, group_minima, rounded_up, squared_distances, strips
 from precall.metrics.tiles.cuda_steps import steps_for
 from precall.metrics.tiles.distances import frames, tiles
-from precall.metrics.tiles.listing import Listing, nearest
+from precall.metrics.tiles.listing import Listing, nearest, needed
 from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import KernelSums
+    from precall.metrics.pairs.survival import Supports
     from precall.metrics.tiles.cuda_steps import CudaSteps
 
 ExactDistances = Callable[[Cloud, Cloud, Tensor, Tensor], Tensor]  # d² of paired indices into two sets
@@ -197,11 +198,12 @@ def read_cross(
     plan: CrossPlan,
     *,
     sums: KernelSums | None = None,
+    supports: Supports | None = None,
     clipped: Array | None = None,
     advance: Advance | None = None,
 ) -> Crossing:
     """Which samples lie in which balls, in both directions; `clipped` are smaller squared radii of the reals."""
-    found = _listed_cross(real, fake, plan, sums, clipped)
+    found = _listed_cross(real, fake, plan, sums, supports, clipped)
     if found is None:
         return _tiled_cross(real, fake, plan, sums, clipped, advance)
     if advance is not None:
@@ -210,7 +212,12 @@ def read_cross(
 
 
 def _listed_cross(
-    real: BallsOf, fake: BallsOf, plan: CrossPlan, sums: KernelSums | None, clipped: Array | None
+    real: BallsOf,
+    fake: BallsOf,
+    plan: CrossPlan,
+    sums: KernelSums | None,
+    supports: Supports | None,
+    clipped: Array | None,
 ) -> Crossing | None:
     """`read_cross` from a list of pairs; None if there is no list."""
     if (steps := steps_for(real[0])) is None:
@@ -225,10 +232,16 @@ def _listed_cross(
     of_fake = listing.thresholds(1, max(plan.kept, 2), radii)
     reaches = listing.thresholds(0, plan.kept)[0], of_fake[0]
     radii_of = (reader.tally.squared_radii[:, -1] for reader in readers)
-    limits = [torch.maximum(*both) for both in zip(radii_of, reaches, strict=True)]
-    neighbors = plan.levels[-1] + plan.kept + 2 * len(depths)
+    of_left, of_right = (torch.maximum(*both) for both in zip(radii_of, reaches, strict=True))
+    limits, neighbors = (of_left, of_right), plan.levels[-1] + plan.kept + 2 * len(depths)
     polynomial = None if sums is None else sums.polynomial(listing)
-    if (pairs := listing.pairs((limits[0], limits[1]), neighbors, (radii.T, of_fake[1:]), polynomial)) is None:
+    ratios = radii.T, of_fake[1:]
+    listed = partial(listing.pairs, ratios=ratios, polynomial=polynomial)
+    wide = None if supports is None else listed(supports.wider(listing, limits), neighbors + supports.neighbors)
+    if supports is not None and wide is not None:
+        supports.take(listing, wide)
+        wide = needed(wide, limits, ratios)
+    if (pairs := wide or listed(limits, neighbors)) is None:
         return None
     if sums is not None:
         sums.take(listing, polynomial)

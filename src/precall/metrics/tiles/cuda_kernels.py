@@ -9,6 +9,7 @@ module can be imported without it, but its kernels cannot be called then.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
@@ -26,12 +27,17 @@ except ImportError:
     triton = tl = None
 
 AVAILABLE = triton is not None
+ANY_SIZE = {"first", "segments", "room", "size", "pairs", "features"}
 R = TypeVar("R")
 
 
 def jit(function: Any) -> Any:
-    """The kernel, or the function as it is if there is no Triton."""
-    return function if triton is None else triton.jit(function)
+    """The kernel, or the function as it is if there is no Triton.
+
+    It is compiled anew for other kinds of sizes only where that makes it faster.
+    """
+    sizes = [name for name in inspect.signature(function).parameters if name in ANY_SIZE]
+    return function if triton is None else triton.jit(function, do_not_specialize=sizes)
 
 
 @cache

@@ -122,6 +122,15 @@ def _weights(radii: Tensor | None, others: Halves, unit: float) -> Tensor:
     return torch.cat([ones, torch.where(radii.T > 0, weights, torch.inf)])
 
 
+def needed(pairs: Pairs, limits: Both, ratios: Both) -> Pairs:
+    """Those of a longer list that these limits require (see `Listing.pairs`)."""
+    low, i, j = pairs.low, pairs.i, pairs.j
+    near = (low <= limits[0][i]) | (low <= limits[1][j])
+    for radii, times in zip(*ratios, strict=True):
+        near |= low <= radii[i] * times[j]
+    return pairs.only(near)
+
+
 def nearest(
     steps: CudaSteps, left: Cloud, right: Cloud, pairs: Pairs, size: int, radii: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
