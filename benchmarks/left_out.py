@@ -21,9 +21,9 @@ import numpy as np
 from benchmarks import pool
 from benchmarks.ablation import Cell
 from benchmarks.common import Row, parser
-from benchmarks.curve_error import FIRST_SEED, PAIRS, Case, error
+from benchmarks.curve_error import FIRST_SEED, LAM, PAIRS, Case
 from benchmarks.families import FAMILIES, Family
-from benchmarks.odd_families import LAM, PAIRS as ODD, STORAGE
+from benchmarks.odd_families import LAM as ODD_LAM, PAIRS as ODD, STORAGE
 from benchmarks.pool import head, line
 from precall.metrics.classifiers.estimators import auto_of_pair
 from precall.metrics.inputs.features import Pair
@@ -60,20 +60,17 @@ class Part(Panel):
 def rows_of(task: Task) -> list[Row]:
     """The errors without each member, by its name."""
     if task.part == "odd":
-        cell = Cell(task.pair, task.n, task.seed)
+        cell, lams = Cell(task.pair, task.n, task.seed), ODD_LAM
         (real, fake), exact = cell.sample(), np.asarray(cell.truth["alpha"])
-
-        def error_of(found: RatioSpectrum) -> float:
-            gap = np.abs(found.alpha(LAM) - exact)
-            return float(np.mean(np.maximum(gap, gap / LAM)))
-
     else:
-        truth, rng = Case(task.n, task.pair, task.dim, task.seed).truth, np.random.default_rng(task.seed)
+        truth, rng, lams = Case(task.n, task.pair, task.dim, task.seed).truth, np.random.default_rng(task.seed), LAM
         real = truth.sample_real(task.n, rng)
         fake = truth.sample_fake(truth.fakes(task.n) if isinstance(truth, Family) else task.n, rng)
+        exact = truth.alpha(lams)
 
-        def error_of(found: RatioSpectrum) -> float:
-            return error(found.alpha, truth)
+    def error_of(found: RatioSpectrum) -> float:
+        gap = np.abs(found.alpha(lams) - exact)
+        return float(np.mean(np.maximum(gap, gap / lams)))
 
     pair, once, errors = Pair.checked(real=real, fake=fake), {}, {}
     for left in (WHOLE, *PANEL):

@@ -54,7 +54,7 @@ plugins.entry_points = lambda **given: entry_points_in(tuple(sys.path), **given)
 
 matplotlib.use("Agg")
 settings.register_profile(
-    "precall", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+    "precall", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("precall")
 
