@@ -91,7 +91,7 @@ def test_names_that_occur_once_are_invented_as_far_as_fresh_rows_do_not_have_the
 def test_equal_distributions_of_many_categories_are_not_told_apart(kind, n, m):
     """The test holds its level for categories that occur in few rows, also with unequal numbers of rows."""
     p_values, drifts, said = [], [], []
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         draw = {"even": lambda n: even(150, n, rng), "zipf": lambda n: zipf(n, rng)}  # noqa: B023
         draw["unique"] = lambda n: [f"name {i}" for i in rng.integers(0, 10**12, n)]  # noqa: B023
@@ -100,8 +100,8 @@ def test_equal_distributions_of_many_categories_are_not_told_apart(kind, n, m):
         p_values.append(result.p_value)
         drifts.append(_drift(*sides).columns["city"].p_value)
         said += [one for one in category_notices(*sides, "fake") if "does not have" in one]
-    assert np.sum(np.array(p_values) <= 0.05) <= 2  # 0.3 expected
-    assert np.sum(np.array(drifts) <= 0.05) <= 2
+    assert np.sum(np.array(p_values) <= 0.05) <= 1  # 0.2 expected
+    assert np.sum(np.array(drifts) <= 0.05) <= 1
     assert min(drifts) > 1e-4
     assert not said
 

@@ -365,11 +365,11 @@ def test_the_two_sample_test_has_power():
     assert far.p_value < 0.001
 
 
-def test_certificates_cover_in_at_least_95_percent_of_200_repetitions(few_permutations, no_search):
+def test_certificates_cover_in_at_least_95_percent_of_100_repetitions(few_permutations, no_search):
     """The band covers the true curve for all λ simultaneously, and it must not be so wide that it is useless."""
     toy, rng = toys.gaussian_shift(distance=1.5, dim=2), np.random.default_rng(5)
     truth, held, slack = toy.alpha(LAM), [], []
-    for seed in range(200):
+    for seed in range(100):
         real, fake = toy.sample(200, rng)
         band = cross_fitted(real=real, fake=fake, classifier="discriminant", folds=2, seed=seed).certificate
         held.append(np.all(truth <= band.alpha(LAM)))
@@ -386,10 +386,10 @@ def test_simon_trains_on_one_of_each_pair_and_judges_the_other():
     training = paper.coin_flips(1000, 1000, rng)
     assert np.array_equal(training[:1000], ~training[1000:])
     assert 400 < training[:1000].sum() < 600
-    real, fake = rng.normal(size=(1500, 5)), rng.normal([1.5, 0, 0, 0, 0], 1, size=(1700, 5))
+    real, fake = rng.normal(size=(800, 5)), rng.normal([1.5, 0, 0, 0, 0], 1, size=(900, 5))
     result = simon_ensemble(real=real, fake=fake, seed=3)
     judged_real, judged_fake = ~np.isnan(result.scores_real), ~np.isnan(result.scores_fake)
-    assert np.array_equal(judged_real, ~judged_fake[:1500])
+    assert np.array_equal(judged_real, ~judged_fake[:800])
     assert np.array_equal(judged_real, np.isfinite(result.log_ratio_real))
     alone = RatioSpectrum.from_scores(real=result.scores_real[judged_real], fake=result.scores_fake[judged_fake])
     assert np.array_equal(result.spectrum.alpha(LAM), alone.alpha(LAM))
@@ -746,11 +746,11 @@ def test_a_change_of_scale_is_not_overruled_by_a_linear_test():
 
 def test_the_quick_panel_sees_shifts_scales_and_dropped_modes(few_permutations):
     rng = np.random.default_rng(1)
-    wide, modes = rng.normal(size=(400, 64)), rng.integers(4, size=400)[:, None]
+    wide, modes = rng.normal(size=(250, 64)), rng.integers(4, size=250)[:, None]
     pairs = {
-        "shift": (wide, rng.normal(size=(400, 64)) + 0.3),
-        "scale": (wide, 1.3 * rng.normal(size=(400, 64))),
-        "drop": (rng.normal(6 * modes, 1.0, (400, 2)), rng.normal(6 * (modes % 3), 1.0, (400, 2))),
+        "shift": (wide, rng.normal(size=(250, 64)) + 0.3),
+        "scale": (wide, 1.3 * rng.normal(size=(250, 64))),
+        "drop": (rng.normal(6 * modes, 1.0, (250, 2)), rng.normal(6 * (modes % 3), 1.0, (250, 2))),
     }
     for name, (real, fake) in pairs.items():
         assert classify("auto_quick", real=real, fake=fake).p_value <= 0.01, name

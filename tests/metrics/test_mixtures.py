@@ -24,6 +24,7 @@ def clumps(n, d, seed):
     return x
 
 
+@pytest.mark.whole_panel  # with as many steps
 @pytest.mark.parametrize("d", [1, 5])
 @pytest.mark.parametrize("n", [70, 900])
 def test_a_mixture_is_that_of_scikit_learn(n, d):
