@@ -43,7 +43,7 @@ def frozen_log_ratio(x):
 def logit_for(log_ratio_of, log_r):
     """A logit w with log_ratio_of(w) = log r, differentiable in log r: bisection, then one Newton step."""
     low, high = torch.full_like(log_r, -60.0), torch.full_like(log_r, 60.0)
-    for _ in range(80):
+    for _ in range(30):
         middle = (low + high) / 2
         above = log_ratio_of(middle) > log_r
         low, high = torch.where(above, low, middle), torch.where(above, middle, high)
@@ -78,6 +78,12 @@ def pr_divergence(theta, lam):
     return np.minimum(1, lam) - alpha(theta, lam)
 
 
+def over_logs(integrand, low, high):
+    """The integral of a function of arrays of v = log l, by Simpson's rule: a kink costs 1e-5."""
+    v = np.linspace(low, high, 8001)
+    return integrate.simpson(integrand(v), x=v)
+
+
 def divergence_by_quadrature(name, theta):
     """∫ q f(p/q), by quadrature on the line."""
     row, x = divergence(name), np.linspace(-12, 12, 40_001)
@@ -110,8 +116,7 @@ def test_tail_form_descends_every_slope_above(lam):
 @pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
 def test_log_form_descends_all_slopes_with_weights_one_over_l_plus_lam(lam):
     def weighted(theta):
-        integrand = lambda v: pr_divergence(theta, math.exp(v)) / (1 + lam * math.exp(-v))  # noqa: E731, v = log l
-        return integrate.quad(integrand, -30, 12, limit=400)[0]
+        return over_logs(lambda v: pr_divergence(theta, np.exp(v)) / (1 + lam * np.exp(-v)), -30, 12)
 
     assert slope_of_loss(PRObjective(lam=lam, form="log")) == pytest.approx(slope_of(weighted), rel=5e-3)
     draws = latents(101)
@@ -125,9 +130,9 @@ def test_smoothed_form_descends_the_average_around_lam(lam, tau):
     def averaged(theta):
         def integrand(v):
             kernel = stats.logistic.pdf(v, loc=math.log(lam), scale=tau)
-            return kernel * pr_divergence(theta, math.exp(v))
+            return kernel * pr_divergence(theta, np.exp(v))
 
-        return integrate.quad(integrand, math.log(lam) - 40 * tau, math.log(lam) + 40 * tau, limit=400)[0]
+        return over_logs(integrand, math.log(lam) - 40 * tau, math.log(lam) + 40 * tau)
 
     expected = slope_of(averaged)
     assert expected > 0.01
