@@ -49,6 +49,14 @@ def test_a_missing_quarter_is_named_with_a_hundred_samples():
 
 
 @pytest.mark.whole_panel
+def test_a_difference_that_the_certificate_shows_is_not_shrunk_away():
+    """Nothing was left of it, so that the interval of the area was [0, 1]."""
+    _, real, fake = law(421)
+    area = assess(real=real, fake=fake, metrics=("auto",), seed=3).scores["area"]
+    assert 0.7 < area.interval.low < area.interval.high < 1
+
+
+@pytest.mark.whole_panel
 @pytest.mark.filterwarnings("ignore::precall.samples.SampleWarning")  # its atom moves
 def test_the_same_samples_have_no_other_name_with_another_seed():
     _, real, fake = law(308)  # cells of another seed made it "drops and invents"

@@ -244,6 +244,24 @@ def test_means_and_variances_name_the_kind_of_a_slope(change, kind):
 
 
 @pytest.mark.parametrize(
+    ("moved", "missed", "invented", "kind"),
+    [
+        (Moved(0.4, 0.0, 0.0), 0.0, 0.08, Kind.DIFFERS),  # a mark in a quarter of the fakes was "shifted"
+        (Moved(0.4, 0.0, 0.0), 0.07, 0.08, Kind.SHIFTED),
+        (Moved(0.0, 0.4, 0.0), 0.0, 0.08, Kind.DIFFERS),
+        (Moved(0.0, 0.4, 0.0), 0.08, 0.0, Kind.NARROW),
+        (Moved(0.0, 0.0, 0.4), 0.08, 0.0, Kind.DIFFERS),
+        (Moved(0.0, 0.0, 0.4), 0.0, 0.08, Kind.WIDE),
+        (Moved(0.0, 0.0, 0.0), 0.08, 0.0, Kind.DIFFERS),
+        (Moved(0.0, 0.0, 0.0, cells=0.2), 0.08, 0.0, Kind.PROPORTIONS),
+    ],
+)
+def test_a_slope_shows_on_the_side_where_it_must(moved, missed, invented, kind):
+    found = verdict("auto", scores(score(0.3, 0.2, 0.4), missed, invented, **REJECTED), None, moved=moved)
+    assert found.kinds == (kind,)
+
+
+@pytest.mark.parametrize(
     ("real", "fake", "mended"),
     [
         (lambda x: x, lambda x: 0.6 * x, True),

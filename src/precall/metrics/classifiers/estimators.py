@@ -114,7 +114,7 @@ def auto(
     2. Non-negative logistic regression combines these log-ratios into one score. This step is cross-fitted, too.
     3. A monotone piecewise linear function, cross-fitted, calibrates the score into `log p/q` of every sample.
     4. The curve is computed by plugging in simpler ratios: a logistic line, or a few steps if a line does not fit. An
-       unclear difference is shrunk, down to none.
+       unclear difference is shrunk, down to none; nothing is shrunk if the certificate shows that there is more.
     5. If models trained on fewer samples are clearly worse, the learning curve is extrapolated by its 1/n law.
 
     If a set has more than 20,000 samples, all of this is done with a random part of them, and the trained panel scores
@@ -164,6 +164,8 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     columns, real = zip(panel.members, log_ratios.T, strict=True), samples.real
     members = {name: RatioSpectrum.from_scores(real=one[real], fake=one[~real]) for name, one in columns}
     curve = certified(result.spectrum, result.certificate)
+    if curve is not result.spectrum:  # the difference is clear, so that nothing is shrunk
+        curve = certified(replace(result.held_out, shrunk=False).spectrum(), result.certificate)
     details = {"weights": weights, **result.details}
     found = {"spectrum": curve, "p_value": p_value, "members": members, "panel": trained, "details": details}
     whole = replace(result, test=OF_SCORES_AND_FEATURES, **found)

@@ -26,6 +26,7 @@ APART = 0.5  # share of both sets where the other is not, from which they are fa
 SURE = 0.8  # a kind is named if this share of the bootstrap draws has it, too
 KIN = {"wrong proportions": "wrong shape", "wrong shape": "wrong proportions"}  # draws of one do not refute the other
 BETWEEN = 0.5  # part of the total variation that wrong proportions show between cells
+LEAN = 0.25  # part of the total variation that lies on one side, from which a difference is not the same on both
 CURVE = ("tv", "missed", "invented")  # the scores that a verdict is about
 FINE = ("auto", "auto_quick")  # estimators that may call a model close: others are blind to whole kinds of differences
 
@@ -274,7 +275,8 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
     kinds = _kinds(evidence, columns)
     draws = [_kinds(one, columns) for one in evidence.draws()]
-    sure = tuple(kind for kind in kinds if _agreed(kind, draws) and _shown(kind, scores))
+    named = [kind for kind in kinds if kind is not Kind.DIFFERS]
+    sure = tuple(kind for kind in named if _agreed(kind, draws) and _shown(kind, scores))
     if len(sure) == 1 and not _is_larger(sure[0], scores):
         sure = ()  # the larger side may remain unnamed
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
@@ -328,16 +330,24 @@ def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     least = max(SHARE, misplaced * MAIN)
     if max(missed - part * moved.missed, invented - part * moved.invented) >= least:  # unless one side shows another
         return far or tuple(kind for kind, share in zip(SIDES, (missed, invented), strict=True) if share >= least)
-    return (*far, Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced))
+    lean = evidence.beyond_chance("invented") - evidence.beyond_chance("missed")
+    return (*far, Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced, lean / misplaced))
 
 
-def _slope(moved: Moved, misplaced: float) -> Kind:
-    """What means and variances show, if they explain the difference between cells; else what cells show."""
+def _slope(moved: Moved, misplaced: float, lean: float) -> Kind:
+    """What means and variances show, if they explain the difference between cells; else what cells show.
+
+    A shift shows alike on both sides. What is too narrow leans to missed mass, and what is too wide to invented mass;
+    what leans otherwise may be a plateau that is not resolved.
+    """
     parts = {Kind.SHIFTED: moved.shift, Kind.NARROW: moved.narrow, Kind.WIDE: moved.wide}
     largest = max(parts, key=lambda kind: parts[kind])
-    if parts[largest] >= misplaced**2 / 2 and moved.mended is not False:  # tv² ≤ KL/2 (Pinsker)
+    leans = {Kind.NARROW: lean > LEAN, Kind.WIDE: lean < -LEAN}.get(largest, abs(lean) > LEAN)
+    if parts[largest] >= misplaced**2 / 2 and moved.mended is not False and not leans:  # tv² ≤ KL/2 (Pinsker)
         return largest
-    return Kind.PROPORTIONS if (moved.cells or 0.0) >= BETWEEN * misplaced else Kind.SHAPE
+    if (moved.cells or 0.0) >= BETWEEN * misplaced:
+        return Kind.PROPORTIONS
+    return Kind.SHAPE if abs(lean) <= LEAN else Kind.DIFFERS
 
 
 def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, ...]]:
