@@ -251,6 +251,20 @@ def copied(rng: Rng, rows: int) -> tuple[Array, Array, Array]:
     return real, rng.permutation(fake), holdout
 
 
+def one_mode(rng: Rng) -> tuple[Array, Array, None]:
+    """Twenty-five modes; the model has one of them, where the data have 4 % of their mass."""
+    centres = 4.0 * np.stack(np.meshgrid(np.arange(5), np.arange(5)), axis=-1).reshape(25, 2)
+    noise = 0.3 * rng.normal(size=(2, 500, 2))
+    return centres[rng.integers(25, size=500)] + noise[0], centres[12] + noise[1], None
+
+
+def with_seven(rng: Rng) -> tuple[Array, Array, None]:
+    """Counts; in a quarter of the fakes one of them is 7, which the data hardly have."""
+    real, fake = rng.poisson(1.2, size=(2, 700, 5)).astype(float)
+    fake[rng.permutation(700)[:175], 0] = 7.0
+    return real, fake, None
+
+
 def watermarked(rng: Rng) -> tuple[Array, Array, None]:
     """Digits; 30 % of the fakes have a white square of 2 × 2 pixels in a corner."""
     real, fake = _digits(rng)
@@ -349,6 +363,8 @@ CASES: dict[str, Case] = {
     ),
     "origin 0": Case("too wide", (Kind.WIDE,), partial(at_origin, origin=0.0), ("default",), ("tv", 0.2, 0.5)),
     "origin 1e7": Case("too wide", (Kind.WIDE,), partial(at_origin, origin=1e7), ("default",), ("tv", 0.2, 0.5)),
+    "one of 25 modes": Case("drops 96 %", (Kind.DROPS,), one_mode, ARRAYS),
+    "seven children": Case("invents 25 %", (Kind.INVENTS,), with_seven),
 }  # fmt: skip
 CHEAP = ("scale .6, d=4, n=150", "atom")
 

@@ -389,6 +389,15 @@ def test_a_side_is_named_alone_only_if_it_is_surely_larger_than_the_other(low, n
     assert said.kinds == (own if named else Kind.DIFFERS,)
 
 
+@pytest.mark.parametrize(("left", "kinds"), [(0.01, (Kind.DROPS,)), (0.9, (Kind.FAR, Kind.DROPS, Kind.INVENTS))])
+def test_a_model_of_one_mode_of_many_invents_nothing(left, kinds):
+    """One of 25 modes: the model has 25 times the density of the data there, and was "far from the data"."""
+    spectrum = RatioSpectrum.from_masses(p=[0.96, 0.04], q=[0.0, 1.0])
+    details = {"resolved": {"invented": left, "missed": 0.96}}
+    found = {name: replace(one, details=details) for name, one in read_off(spectrum).items()}
+    assert verdict("auto", {**found, **REJECTED}, None, spectrum=spectrum).kinds == kinds
+
+
 def test_what_only_some_draws_have_is_left_out():
     both = RatioSpectrum.from_masses(p=[0.7, 0.3, 0.0], q=[0.8, 0.0, 0.2])
     dropped = RatioSpectrum.from_masses(p=[0.7, 0.3], q=[1.0, 0.0])
@@ -410,10 +419,33 @@ def test_copies_of_few_samples_are_copies_though_their_labels_cannot_be_permuted
 
 @pytest.mark.parametrize(("real", "fake", "said"), [(0.0, 0.4, True), (0.3, 0.4, False), (0.0, 0.05, False)])
 def test_repeats_are_named_beside_the_rest_if_the_data_do_not_repeat(real, fake, said):
-    tv = score(0.3, repeated={"real": real, "fake": fake})
+    tv = score(0.6, repeated={"real": real, "fake": fake})
     found = verdict("auto", scores(tv, **REJECTED), None)
     assert (Kind.REPEATS in found.kinds) is said
     assert found.kinds[-1] is Kind.SHAPE
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "repeated", "kinds"),
+    [
+        ([1.0, 0.0], [0.7, 0.3], 0.3, (Kind.REPEATS,)),  # one refusal: it was "invents" as well
+        ([1.0, 0.0], [0.4, 0.6], 0.3, (Kind.REPEATS, Kind.INVENTS)),
+        ([0.01, 0.99], [1.0, 0.0], 1.0, (Kind.REPEATS, Kind.DROPS)),  # a few posts: they were "far from the data"
+    ],
+)
+def test_what_repeats_is_not_invented_as_well(p, q, repeated, kinds):
+    spectrum = RatioSpectrum.from_masses(p=p, q=q)
+    found = read_off(spectrum)
+    found["tv"] = replace(found["tv"], details={"repeated": {"real": 0.0, "fake": repeated}})
+    assert verdict("auto", {**found, **REJECTED}, None, spectrum=spectrum).kinds == kinds
+
+
+@pytest.mark.parametrize(("falls", "kind"), [((0.11, 0.08), Kind.INVENTS), ((0.0, 0.0), Kind.WIDE)])
+def test_an_atom_outside_the_data_does_not_fall_as_what_is_too_wide_does(falls, kind):
+    """A quarter of the rows of a table had seven children, which nobody has; Gaussians would leave more beyond 8."""
+    spectrum = RatioSpectrum.from_masses(p=[1.0, 0.0], q=[0.76, 0.24])
+    moved = Moved(0.52, 0.03, 1.05, 0.16, -0.01, 0.34, 0.01, *falls)
+    assert verdict("auto", read_off(spectrum), None, spectrum=spectrum, moved=moved).kinds == (kind,)
 
 
 def test_a_verdict_survives_pickling():

@@ -12,6 +12,7 @@ from precall.metrics.cells.histograms import CELLS, Clusters, histograms_of_pair
 from precall.metrics.inputs.features import Pair, as_tensor, device_of, uniform_rows
 from precall.metrics.members.views import column_quantiles
 from precall.metrics.scores.evidence import BEYOND, Moved
+from precall.metrics.scores.score import FAR
 from precall.theory.arrays import Array, Tensor, to_numpy
 from precall.theory.chance import chance_corrected
 
@@ -57,7 +58,7 @@ def _standardised(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _moments(p: Tensor, q: Tensor, rng: np.random.Generator) -> Array:
-    """Shift, narrow, wide, and what these leave beyond λ: of all samples, then of bootstrap samples."""
+    """Shift, narrow, wide, and what these leave (see `_left`): of all samples, then of bootstrap samples."""
     (mean, v), (other, w) = (_drawn_moments(one, rng) for one in (p, q))
     ratio = np.maximum(w / np.maximum(v, 1e-12), 1e-9)
     spread, squared = (ratio - 1 - np.log(ratio)) / 2, (mean - other) ** 2 / np.maximum(v, 1e-12)
@@ -69,24 +70,27 @@ def _moments(p: Tensor, q: Tensor, rng: np.random.Generator) -> Array:
     return np.column_stack([shown, *_left(squared, ratio, signal)])
 
 
-def _left(squared: Array, w: Array, signal: Array) -> tuple[Array, Array]:
-    """Mass of N(m, w) beyond λ = `BEYOND` times N(0, 1), and the reverse, with independent columns; m² is `squared`.
+def _left(squared: Array, w: Array, signal: Array) -> list[Array]:
+    """Mass of N(m, w) beyond `BEYOND` times N(0, 1), the reverse, and how far each falls from `FAR`; m² is `squared`.
 
-    The sum T of the columns' log-ratios is about normal, with mean μ and variance σ² under the first law, so that
+    Columns are independent. The sum T of their log-ratios is about normal, with mean μ and variance σ² under the first
+    law, so that
 
         I(λ) = E[(1 − λ e^{−T})₊] ≈ Φ(z) − λ e^{σ²/2 − μ} Φ(z − σ),   z = (μ − log λ)/σ.
     """
     from scipy.special import log_ndtr, ndtr
 
+    def left(mean: Array, variance: Array, lam: float) -> Array:
+        deviation = np.sqrt(variance)
+        z = (mean - np.log(lam)) / deviation
+        back = np.exp(np.minimum(0.0, np.log(lam) + variance / 2 - mean + log_ndtr(z - deviation)))
+        return np.asarray(np.maximum(0.0, ndtr(z) - back))
+
     of_fakes = (squared + w - 1 - np.log(w)).sum(axis=1) / 2, (squared * w + (w - 1) ** 2 / 2).sum(axis=1)
     of_reals = ((squared + 1) / w - 1 + np.log(w)).sum(axis=1) / 2, (squared / w**2 + (1 - 1 / w) ** 2 / 2).sum(axis=1)
-    found = []
-    for mean, variance in ((signal * mean, signal * variance + 1e-12) for mean, variance in (of_fakes, of_reals)):
-        deviation = np.sqrt(variance)
-        z = (mean - np.log(BEYOND)) / deviation
-        back = np.exp(np.minimum(0.0, np.log(BEYOND) + variance / 2 - mean + log_ndtr(z - deviation)))
-        found.append(np.maximum(0.0, ndtr(z) - back))
-    return found[0], found[1]
+    both = [(signal * mean, signal * variance + 1e-12) for mean, variance in (of_fakes, of_reals)]
+    beyond, near = ([left(*one, lam) for one in both] for lam in (BEYOND, FAR))
+    return [*beyond, *(first - last for first, last in zip(near, beyond, strict=True))]
 
 
 def _drawn_moments(x: Tensor, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly, smooth_calibrations
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.scores.score import COUNTS, READ, Interval, interval_within, over, read
+from precall.metrics.scores.score import COUNTS, FAR, READ, SEEN, Interval, interval_within, over, read
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import log_losses
 from precall.theory.spectrum import RatioSpectrum
@@ -65,6 +65,17 @@ class HeldOutScores:
         if self.inner is None:
             return RatioSpectrum.from_scores(real=self.scores[self.real], fake=self.scores[~self.real])
         return plugged_in(self.log_ratios(known)[1], self.real, self.excess())
+
+    def resolved(self, spectrum: RatioSpectrum) -> dict[str, float]:
+        """Invented and missed mass by the order of the scores, at the largest λ that they resolve.
+
+        There `SEEN` samples of the other set would lie among that mass (see `Evidence.plateau`).
+        """
+        real, fake = self.scores[self.real], self.scores[~self.real]
+        ordered = RatioSpectrum.from_scores(real=real, fake=fake)
+        beyond = (real, 1 - spectrum.alpha(FAR)), (fake, 1 - spectrum.beta(1 / FAR))
+        most = [max(FAR, len(others) * share / SEEN) for others, share in beyond]
+        return {"invented": float(1 - ordered.alpha(most[0])), "missed": float(1 - ordered.beta(1 / most[1]))}
 
     def rows(self, rows: Index | Flags) -> HeldOutScores:
         """The scores of some samples."""

@@ -82,7 +82,7 @@ class ClassifierResult:
             "draws": drawn,
             "chance": chance,
             "settings": {"estimator": self.name, **self.settings},
-            "details": self.details,
+            "details": {**self.details, "resolved": of.resolved(self.spectrum)},
         }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.scores.score import FAR, CurveIntervals, Score, readings
+from precall.metrics.scores.score import FAR, SEEN, CurveIntervals, Score, readings
 from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
 from precall.theory.spectrum import RatioSpectrum
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from precall.metrics.tables.column_drift import ColumnDrift
 
 SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
-SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
 RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves
 BEYOND = 8.0  # ratio at which most of a slope has fallen and a plateau has not, though classifiers blur it
 MENDED = 0.5  # part of the difference between cells that remains if means and variances were all of it
@@ -34,6 +33,8 @@ class Moved:
     matched: float | None = None  # the same with equal means and spreads; None if cells tell too little
     invented: float = 0.0  # mass of the fakes that Gaussians with these means and variances leave beyond λ = `BEYOND`
     missed: float = 0.0  # the same of the reals
+    invented_fall: float = 0.0  # how much less of the fakes that is than beyond `FAR`
+    missed_fall: float = 0.0  # the same of the reals
     draws: tuple[Moved, ...] = field(default=(), repr=False)  # the same of bootstrap samples
 
     @property
@@ -43,19 +44,25 @@ class Moved:
             return None
         return self.matched < MENDED * self.cells
 
-    def explains(self, missed: float, invented: float) -> float:
-        """Which part of the change of means and variances is there: it must show on both sides, as far as expected.
+    def explains(self, evidence: Evidence) -> float:
+        """Which part of the change of means and variances is there: it must leave and fall as expected on both sides.
 
-        If modes are dropped, or something is invented, means and variances change as well, but one side shows nothing.
+        If modes are dropped, or something is invented, means and variances change as well, but one side shows nothing,
+        or falls no further.
         """
-        expected = ((missed, self.missed), (invented, self.invented))
-        seen = [share / left for share, left in expected if left > SHARE]
-        return 0.0 if self.mended is False else max(0.0, min([1.0, *seen]))
+        seen = [1.0]
+        for side in ("missed", "invented"):
+            expected, fall, left = getattr(self, side), getattr(self, f"{side}_fall"), evidence.plateau(side)
+            if expected > SHARE:
+                seen.append(left / expected)
+            if min(expected, fall) > SHARE and evidence.resolvable(side) > FAR:
+                seen.append((evidence.beyond_chance(side) - left) / fall)
+        return 0.0 if self.mended is False else max(0.0, min(seen))
 
     def to_dict(self) -> dict[str, Any]:
         """The parts as JSON-ready values; the draws as lists of them."""
         parts = {name: value for name, value in vars(self).items() if name != "draws" and value is not None}
-        draws = [list(vars(one).values())[:7] for one in self.draws]
+        draws = [list(vars(one).values())[:-1] for one in self.draws]
         return parts | ({"draws": draws} if draws else {})
 
     @classmethod
@@ -111,21 +118,35 @@ class Evidence:
     def plateau(self, side: str) -> float:
         """The mass of one side that remains at λ = `BEYOND`, if it falls on as up to the largest λ that is resolved.
 
-        If a share e of one set had the other one 1/λ times as densely, e n/λ of its n samples would lie there.
+        The order of held-out scores, if it is known, must leave half of it at the λ that `SEEN` samples resolve.
         """
-        share, score = self.beyond_chance(side), self.scores[side]
-        n = score.n_real if side == "invented" else score.n_fake
-        lam = float(np.clip((n or 0) * share / SEEN, FAR, RESOLVED))
+        share, lam = self.beyond_chance(side), self.resolvable(side)
         if self.spectrum is None or lam <= FAR:
             return share
         near, left = self._left(side, FAR), self._left(side, lam)
         fall = (near - left) * float(np.log(BEYOND / lam) / np.log(lam / FAR))
-        return max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
+        found = max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
+        seen = resolved(self.scores[side], side)
+        return found if seen >= found / 2 else seen
+
+    def resolvable(self, side: str) -> float:
+        """The λ at which a plateau is read, from `FAR` to `RESOLVED`.
+
+        If a share e of one set had the other one 1/λ times as densely, e n/λ of its n samples would lie there.
+        """
+        score = self.scores[side]
+        n = score.n_real if side == "invented" else score.n_fake
+        return float(np.clip((n or 0) * self.beyond_chance(side) / SEEN, FAR, RESOLVED))
 
     def _left(self, side: str, lam: float) -> float:
         """The mass of one side beyond λ, by the curve."""
         assert self.spectrum is not None
         return 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
+
+
+def resolved(score: Score, side: str) -> float:
+    """The mass of one side by the order of held-out scores at the largest λ that they resolve; 1 if it is not known."""
+    return float(score.details.get("resolved", {}).get(side, 1.0))
 
 
 def corrected(score: Score) -> float:

@@ -17,6 +17,7 @@ from precall.theory.spectrum import RatioSpectrum
 INFINITY = float("inf")
 COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
 FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or missed
+SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
 DISTANCES = frozenset({"fid", "sfid", "kid", "mind"})  # distances between features, in the encoder's own units

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import asin, ceil, sqrt
 
-from precall.metrics.scores.evidence import SHARE, Evidence, Moved, corrected
+from precall.metrics.scores.evidence import SHARE, Evidence, Moved, corrected, resolved
 from precall.metrics.scores.score import Score
 from precall.theory.chance import chance_corrected
 
@@ -100,7 +100,8 @@ def verdict(evidence: Evidence) -> Verdict:
     for first in (_repeats(evidence), _copies(evidence.scores)):
         if first is not None:
             same = found.kind in (Kind.CLOSE, Kind.INDISTINGUISHABLE) or found.startswith("No verdict")
-            found = Verdict(first if same else f"{first} {found}", (*first.kinds, *_named_kinds(found)))
+            kinds = dict.fromkeys((*first.kinds, *_named_kinds(found)))
+            found = Verdict(first if same else f"{first} {found}", tuple(kinds))
     if evidence.storage is None:
         return found
     return Verdict(f"{found} Mixed storage: one side was {evidence.storage}.", (*found.kinds, Kind.STORAGE))
@@ -246,10 +247,17 @@ def _some_copies(scores: Mapping[str, Score]) -> Score | None:
 
 def _repeats(evidence: Evidence) -> Verdict | None:
     """Samples that repeat each other far more often than those of the data do, or None."""
-    shares = evidence.scores["tv"].details.get("repeated") if "tv" in evidence.scores else None
-    if shares is None or shares["fake"] - shares["real"] < max(MISPLACED, shares["real"]):
+    if not _repeated(evidence):
         return None
-    return Verdict(f"Repeats: {_percent(shares['fake'])} of its samples repeat another one.", (Kind.REPEATS,))
+    share = evidence.scores["tv"].details["repeated"]["fake"]
+    return Verdict(f"Repeats: {_percent(share)} of its samples repeat another one.", (Kind.REPEATS,))
+
+
+def _repeated(evidence: Evidence) -> float:
+    """The share of the fakes that repeat each other beyond that of the data, or 0 if it is not far larger."""
+    shares = evidence.scores["tv"].details.get("repeated") if "tv" in evidence.scores else None
+    more = 0.0 if shares is None else shares["fake"] - shares["real"]
+    return float(more) if shares is not None and more >= max(MISPLACED, shares["real"]) else 0.0
 
 
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
@@ -277,9 +285,11 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     draws = [_kinds(one, columns) for one in evidence.draws()]
     named = [kind for kind in kinds if kind is not Kind.DIFFERS]
     sure = tuple(kind for kind in named if _agreed(kind, draws) and _shown(kind, scores))
-    if len(sure) == 1 and not _is_larger(sure[0], scores):
+    if len(sure) == 1 and not _is_larger(sure[0], evidence):
         sure = ()  # the larger side may remain unnamed
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
+    if kinds == (Kind.REPEATS,):
+        return f"All in all, {moved}", kinds
     if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
         return _closeness(evidence, misplaced)
     if not sure:
@@ -307,12 +317,14 @@ def _agreed(kind: Kind, draws: Sequence[tuple[Kind, ...]]) -> bool:
     return own + kin >= SURE * len(draws) and own >= 2 * kin
 
 
-def _is_larger(kind: Kind, scores: Mapping[str, Score]) -> bool:
-    """Whether a kind is not about one of two sides, or its interval lies above the value of the other side."""
+def _is_larger(kind: Kind, evidence: Evidence) -> bool:
+    """Whether a kind is not about one of two sides, or its interval lies above what is resolved of the other side."""
     if kind not in SIDES:
         return True
-    own, other = (scores[SIDES[one]] for one in (kind, *(SIDES.keys() - {kind})))
-    return (own.value if own.interval is None else own.interval.low) > other.value
+    own, other = (SIDES[one] for one in (kind, *(SIDES.keys() - {kind})))
+    score, left = evidence.scores[own], evidence.scores[other]
+    most = min(left.value, resolved(left, other)) - (_repeated(evidence) if other == "invented" else 0.0)
+    return (score.value if score.interval is None else score.interval.low) > most
 
 
 def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
@@ -324,12 +336,15 @@ def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
 def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     """The kinds of a difference, by the curve and by how means, variances and cells differ."""
     misplaced, moved = max(evidence.beyond_chance("tv"), columns), evidence.moved or Moved(0.0, 0.0, 0.0)
-    missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
+    repeated = _repeated(evidence)  # which is named so, and not invented as well
+    missed, invented = evidence.plateau("missed"), evidence.plateau("invented") - repeated
     far = (Kind.FAR, *SIDES) if min(missed, invented) >= APART else ()
-    part = moved.explains(missed, invented)  # what the change of means and variances leaves there is no plateau,
+    part = moved.explains(evidence)  # what the change of means and variances leaves there is no plateau,
     least = max(SHARE, misplaced * MAIN)
     if max(missed - part * moved.missed, invented - part * moved.invented) >= least:  # unless one side shows another
         return far or tuple(kind for kind, share in zip(SIDES, (missed, invented), strict=True) if share >= least)
+    if repeated and misplaced - repeated < MISPLACED:
+        return (Kind.REPEATS,)
     lean = evidence.beyond_chance("invented") - evidence.beyond_chance("missed")
     return (*far, Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced, lean / misplaced))
 
