@@ -1,4 +1,4 @@
-"""The log-loss of density ratios, and logistic regression with non-negative coefficients.
+"""The log-loss of density ratios, log-ratios of counts, and logistic regression with non-negative coefficients.
 
 They stack a panel of classifiers and calibrate its score.
 """
@@ -27,6 +27,17 @@ def log_losses(log_ratio: Array, real: Flags) -> Array:
 def balanced(real: Flags) -> Array:
     """Weight of each sample, such that each class has one half in all whatever its size."""
     return np.asarray(np.where(real, 0.5 / real.sum(), 0.5 / (~real).sum()))
+
+
+def cell_log_ratios(p: Tensor, q: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, Tensor]:
+    """What each cell adds to the log-likelihood of two distributions instead of one, and its log-ratio.
+
+    The cells of each row have p of n samples and q of m.
+    """
+    # p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
+    gain = torch.xlogy(p, p / n) + torch.xlogy(q, q / m) - torch.xlogy(p + q, (p + q) / (n + m))
+    ratios = ((p + 0.5) / (q + 0.5)).log() - ((n + 0.5) / (m + 0.5)).log()
+    return gain, torch.where(p + q > 0, ratios, 0.0)
 
 
 def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array, weight: Array | None = None) -> Array:

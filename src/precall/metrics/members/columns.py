@@ -15,7 +15,7 @@ import numpy as np
 from precall.lazy import torch
 from precall.metrics.members.views import UNROUNDED, ZERO, Seen, Task, last_digit, sorted_values
 from precall.theory.arrays import Tensor
-from precall.theory.logistic import CAP
+from precall.theory.logistic import CAP, cell_log_ratios
 
 FINEST = 64  # largest number of bins of one column
 PER_BIN = 12  # fewest training values per bin
@@ -181,17 +181,6 @@ def _mergings(device: str) -> tuple[Tensor, Tensor, Tensor]:
     place = torch.arange(FINEST) // widths[:, None] + (counts.cumsum(0) - counts)[:, None]
     merge = torch.nn.functional.one_hot(place, int(counts.sum())).double()
     return merge.sum(dim=0).to(device), merge.amax(dim=1).T.contiguous().to(device), place.to(device)
-
-
-def cell_log_ratios(p: Tensor, q: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, Tensor]:
-    """What each cell adds to the log-likelihood of two distributions instead of one, and its log-ratio.
-
-    The cells of each row have p of n samples and q of m.
-    """
-    # p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
-    gain = torch.xlogy(p, p / n) + torch.xlogy(q, q / m) - torch.xlogy(p + q, (p + q) / (n + m))
-    ratios = ((p + 0.5) / (q + 0.5)).log() - ((n + 0.5) / (m + 0.5)).log()
-    return gain, torch.where(p + q > 0, ratios, 0.0)
 
 
 def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_bins: Tensor) -> StepFunctions:

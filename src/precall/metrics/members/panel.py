@@ -14,7 +14,7 @@ from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.stacking import stacking_weights, weighted
 from precall.metrics.inputs.features import Pair, as_features, as_tensor, check_count, tile_rows
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.members import columns, linear, panel_members, ranks, trees
+from precall.metrics.members import columns, linear, panel_members, ranks, thin, trees
 from precall.metrics.members.panel_members import Fitted, Member, convergence_not_required, each
 from precall.metrics.members.views import Seen, Task, Views
 from precall.progress import StageProgress
@@ -30,6 +30,7 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "quadratic": each(panel_members.quadratic),
     "marginals": each(columns.marginals),
     "edges": each(columns.edges),
+    "thin": each(thin.thin),
     "radial": panel_members.radial,
     "modes": partial(panel_members.modes, view="leading"),
     "islands": partial(panel_members.modes, view="white"),
