@@ -138,3 +138,18 @@ def test_equal_rows_are_found_among_round_numbers(dtype):
         expected = [first.setdefault((row + 0.0).tobytes(), i) for i, row in enumerate(x)]
         assert first_equal_row(x).tolist() == first_equal_row(torch.as_tensor(x)).tolist() == expected
         assert len(torch.unique(records._numbers(torch.as_tensor(x), 0))) == len(first)
+
+
+@pytest.mark.parametrize("side", ["real", "fake"])
+@pytest.mark.parametrize(("n", "d", "seed"), [(500, 32, 0), (600, 16, 0)])
+def test_an_interval_holds_repeats_that_may_be_atoms(side, n, d, seed):
+    """A quarter of one set are draws of 20 values: few occur ten times, and tv was .06 in [.03, .14]."""
+    rng = np.random.default_rng(seed)
+    sets = {"real": rng.normal(size=(n, d)), "fake": rng.normal(size=(n, d))}
+    some = rng.uniform(size=n) < 0.25
+    sets[side][some] = rng.normal(size=(20, d))[rng.integers(20, size=some.sum())]
+    with pytest.warns(UserWarning, match=f"^{side}: "):
+        scores = assess(**sets, metrics=("auto",)).scores
+    assert scores["tv"].interval.low < 0.25 < scores["tv"].interval.high
+    assert scores["area"].interval.low < 0.75
+    assert scores["invented" if side == "fake" else "missed"].interval.high > 0.25

@@ -228,8 +228,10 @@ def _result(
 ) -> ClassifierResult:
     """The result from cross-fitted scores and what `_certify` returns; its curve counts repeated rows once, too."""
     real, unit = samples.real, samples.unit
-    left_out = 0 if unit is not None else int((~samples.independent).sum())
-    counted = held_out.rows(samples.independent) if left_out else held_out
+    left_out, counted = 0 if unit is not None else int((~samples.independent).sum()), held_out
+    if left_out:
+        shares = [float((~samples.independent[side]).mean()) for side in (real, ~real)]
+        counted = replace(held_out.rows(samples.independent), uncounted=sum(shares))
     repeats: dict[str, Any] = {"repeats_left_out": left_out} if left_out else {}
     if unit is None and any(samples.repeats):
         repeats["repeated"] = dict(zip(("real", "fake"), samples.repeats, strict=True))

@@ -40,6 +40,7 @@ class HeldOutScores:
     n_outer: float = 1.0  # size of the training sets of `scores`, relative to all samples
     shrunk: bool = True  # whether an unclear difference is shrunk towards none
     unit: Index | None = None  # the unit of each sample, which is resampled as a whole; None if every sample is one
+    uncounted: float = 0.0  # shares of both sets, added, that were left out because they repeat other samples
 
     def log_ratios(self, known: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
         """Calibrated log-ratios of the samples, and simpler ones for the curve; `known` is the smooth calibration."""
@@ -103,8 +104,9 @@ class HeldOutScores:
         A score s counts as its angle `asin √s`: that of a share of n samples has the variance 1/4n, whatever the share
         is, and no variance is smaller. An interval starts from `values` or, where they lie farther out, from the mean
         of the draws, since an unclear difference was shrunk in `values`. On the worse side it reaches `UNSEEN` times as
-        far: a classifier may miss a difference, but finds none where there is none. If an estimate `failed` and was
-        replaced by its certificate, a bound on one side only, that side extends to the end of the range.
+        far: a classifier may miss a difference, but finds none where there is none; and repeats that were left out may
+        be draws of a few values that the other set has never. If an estimate `failed` and was replaced by its
+        certificate, a bound on one side only, that side extends to the end of the range.
         """
         from scipy.special import stdtrit
 
@@ -112,9 +114,13 @@ class HeldOutScores:
         counts = np.array([COUNTS.get(info.name, 1.0) for info in READ])
         (value,), draws = _angles([values]), _angles(drawn)
         variance = np.maximum(draws.var(axis=0, ddof=1) + self.training_variance, counts / (4 * n))
-        first, last = np.sort([value, value if failed else draws.mean(axis=0)], axis=0)
+        lower = np.array([info.better == "lower" for info in READ])
+        worse = np.sin(value) ** 2 + np.where(lower, self.uncounted, -self.uncounted)
+        worse = np.arcsin(np.sqrt(np.clip(worse, 0.0, 1.0)))
+        starts = np.stack([value, worse, value if failed else draws.mean(axis=0)])
+        first, last = starts.min(axis=0), starts.max(axis=0)
         covers, reach = (GIVEN_TRAINING, 1.0) if self.inner is None else (COVERS, np.inf if failed else UNSEEN)
-        half, lower = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance), [info.better == "lower" for info in READ]
+        half = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         ends = first - np.where(lower, 1.0, reach) * half, last + np.where(lower, reach, 1.0) * half
         shares = (np.sin(np.clip(end, 0, np.pi / 2)) ** 2 for end in ends)
         return {
