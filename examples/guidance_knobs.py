@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from experiments.common.diffusion import heun_step, noise_levels
 from precall.improve import FunctionKnob, Guided, dial
-from precall.theory.diffusion import heun_step, noise_levels
 
 CENTRES = torch.tensor([-1.0, 1.0])
 

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from experiments.common.diffusion import SIGMA_MAX, heun_step, noise_levels
 from precall.improve.ratio import log_ratios
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.improve.source import SamplingError
@@ -30,7 +31,6 @@ from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.acceptance import ClippedRule, obrs
 from precall.theory.arrays import Array
-from precall.theory.diffusion import SIGMA_MAX, heun_step, noise_levels
 
 __all__ = ["Denoised", "sample_with_rejection"]
 
@@ -123,7 +123,7 @@ def sample_with_rejection(
         ratio: `ratio(x, sigma)` returns log p_σ/q_σ of noisy samples, shape (n,), up to one constant per level; for
             example an `MLPRatio` trained with `ScoreMatching.ratio_loss`. q_σ is the distribution of the chain at σ.
         n: number of samples.
-        steps: number of noise levels, as in `precall.theory.diffusion.noise_levels`.
+        steps: number of noise levels, as in `experiments.common.diffusion.noise_levels`.
         budgets: {i: K_i}: after step i, from 1 to `steps`, one chain in K_i continues. At i = `steps` the ratio of the
             finished samples is evaluated at the smallest noise level, 0.002. An empty mapping gives the plain sampler.
         generator: random generator of noise and acceptance, on the denoiser's device; None for torch's default one.

@@ -3,7 +3,7 @@
     x_σ = x + σ ε,    D(x_σ; σ) ≈ E[x | x_σ],    ∇ log p_σ(x_σ) = (D(x_σ; σ) − x_σ)/σ²
 
 The noise level σ plays the role of time: the forward process is the variance-exploding dx = √(2σ) dw, so g(σ)² = 2σ.
-The noise levels, the preconditioning and Heun's step are in `precall.theory.diffusion`.
+The noise levels, the preconditioning and Heun's step are in `experiments.common.diffusion`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from experiments.common.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning, heun_step, loss_weight, noise_levels
 from precall.networks import evaluating
 from precall.theory import checks
-from precall.theory.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning, heun_step, loss_weight, noise_levels
 from precall.tune.models.layers import given
 
 FREQUENCIES = 32
@@ -33,7 +33,7 @@ def _broadcast(sigma: Tensor, x: Tensor) -> Tensor:
 class Denoiser(nn.Module):
     """A preconditioned denoiser, D(x; σ) = c_skip x + c_out F(c_in x, log(σ)/4).
 
-    The coefficients (`precall.theory.diffusion.Preconditioning`) give the input and the training target of the network
+    The coefficients (`diffusion.Preconditioning`) give the input and the training target of the network
     F variance 1 at every noise level. Subclasses implement `network`, which is F.
 
     Args:

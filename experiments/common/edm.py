@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from experiments.common.denoisers import edm_loss
+from experiments.common.diffusion import SIGMA_MAX, heun_step, noise_levels
 from experiments.common.unet import UNetDenoiser
-from precall.theory.diffusion import SIGMA_MAX, heun_step, noise_levels
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]

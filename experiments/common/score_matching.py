@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.common.denoisers import ResidualMLP, noised, squared_errors
+from experiments.common.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning
 from precall.networks import evaluating
 from precall.theory import checks
-from precall.theory.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning
 from precall.theory.divergences import Divergence, divergence
 
 __all__ = ["MLPRatio", "ScoreMatching"]

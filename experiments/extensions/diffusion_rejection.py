@@ -30,12 +30,12 @@ from torch import Tensor
 from experiments.common.arguments import parser
 from experiments.common.chain_rejection import Denoised, sample_with_rejection
 from experiments.common.denoisers import MLPDenoiser, edm_loss, sample
+from experiments.common.diffusion import noise_levels
 from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
 from experiments.common.saving import save
 from experiments.common.score_matching import MLPRatio, ScoreMatching
 from experiments.common.summaries import Row, spread
 from precall.theory.arrays import Array
-from precall.theory.diffusion import noise_levels
 from precall.tune import load_data
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from torch import nn
 
 from experiments.common import denoisers
 from experiments.common.chain_rejection import sample_with_rejection
+from experiments.common.diffusion import noise_levels
 from experiments.common.score_matching import MLPRatio
 from precall.improve import SamplingError, sample
 from precall.theory.acceptance import obrs
-from precall.theory.diffusion import noise_levels
 
 STEPS, MEAN, SCALE = 40, 0.6, 0.7  # P = N(0.6, 0.7²) over Q = N(0, 1): every ratio and every increment is bounded
 LEVELS = noise_levels(STEPS).tolist()

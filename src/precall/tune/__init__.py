@@ -3,7 +3,7 @@
 This room holds what happens during training: the `objectives` (`PRObjective` among them), their `schedules`, `ascent`,
 the training loop (`trainer`) with its checkpoints and monitoring, networks (`models`), training data
 (`data`) and complete `recipes`. Refining the samples of a finished model does not belong here: see `precall.improve`,
-which this room never imports. Mathematics that needs no network (divergences, EDM preconditioning) is in
+which this room never imports. Mathematics that needs no network (divergences, tilts) is in
 `precall.theory`, and scores are in `precall.metrics`. Names are loaded on first use.
 """
 

@@ -27,7 +27,6 @@ import numpy as np
 from precall.theory.arrays import Array, Counts
 
 TIED = 0.05  # share of equal values that makes a median jump
-MOVED_MEDIANS = 32  # number of balls for which the median without them is computed
 PAIRED_NEIGHBORS = 16  # joint changes cost n k² and are subtracted up to this k; without them intervals are wider
 Bounds = tuple[float, float]
 
@@ -258,51 +257,14 @@ class BallValues:
         return float(median * np.exp(-down)), float(median * np.exp(min(up, 700.0))) if high < np.inf else np.inf
 
     def _changes(self, median: float, low: float, high: float) -> Array:
-        """Change of the logarithm of the median if each owner is left out: exact for a few owners, linear for most."""
+        """Change of the logarithm of the median if each owner is left out: a rank moves it by the slope nearby."""
         n = len(self.margins.inside)
         lost = np.bincount(self.owner[(self.values >= median) & (self.others < median)], minlength=n)
         won = (self.values < median) & (self.values * self.growth[self.owner] >= median)
         gained = np.bincount(self.margins.own[self.owner[won]].ravel(), minlength=n)
         between = max(1, int(((self.values >= low) & (self.values <= high)).sum()))
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
-        change = (gained - lost) * float(slope)
-        # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
-        moves = lost + gained
-        most = np.flatnonzero(moves >= np.partition(moves, -min(MOVED_MEDIANS, n))[-min(MOVED_MEDIANS, n)])
-        leaving = most[np.lexsort((self.growth[most], moves[most]))[-MOVED_MEDIANS:]]
-        medians = np.maximum(self._medians_without(leaving), 1e-300)
-        change[leaving] = [np.log(found / median) for found in medians]
-        return np.asarray(change)
-
-    def _medians_without(self, leaving: Counts) -> Array:
-        """The median of the values without each of some owners."""
-        m, lists = len(self.values), self.margins.own.T
-        near = np.zeros(lists.shape[1], dtype=bool)
-        near[leaving] = True
-        place, ball = np.nonzero(near[lists])  # the balls that grow without one of these owners, and which one
-        which = lists[place, ball]
-        near[ball] = True
-        points = np.flatnonzero(near[self.owner])
-        owner, old, other = self.owner[points], self.values[points], self.others[points]
-        grown, found = old * self.growth[owner], []
-        for one in leaving:
-            changed = np.zeros(len(near), dtype=bool)
-            changed[ball[which == one]] = changed[one] = True
-            moved = np.flatnonzero(changed[owner])
-            values = np.where(owner[moved] == one, other[moved], grown[moved])
-            found.append(self._median_after(old[moved], values, ((m - 1) // 2, m // 2)))
-        return np.array(found)
-
-    def _median_after(self, gone: Array, come: Array, ranks: tuple[int, int]) -> float:
-        """The mean of the values at two ranks once some are gone and as many others have come.
-
-        Ranks move by at most their number, so that only values near these ranks count.
-        """
-        first, last = max(0, ranks[0] - len(gone)), ranks[1] + len(gone) + 1
-        values = np.concatenate([gone, self.ordered[first:last], come])
-        order = values.argsort(kind="stable")  # of equal values, those that are gone come first
-        below = first + np.where(order < len(gone), -1, 1).cumsum()
-        return float(values[order[[np.argmax(below > rank) for rank in ranks]]].mean())
+        return np.asarray((gained - lost) * float(slope))
 
 
 def spread_to_neighbors(lists: Counts, gained: Array | Counts) -> Array:

@@ -4,7 +4,7 @@
 
 The noise level σ plays the role of time. The functions take numbers, NumPy arrays or torch tensors and return the same
 kind; torch is never imported here. Networks, their training and their sampling are in
-`experiments/common/denoisers.py`.
+`denoisers`.
 """
 
 from __future__ import annotations

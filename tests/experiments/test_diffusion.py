@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from precall.theory.diffusion import RHO, SIGMA_MAX, SIGMA_MIN, Preconditioning, heun_step, loss_weight, noise_levels
+from experiments.common.diffusion import (
+    RHO,
+    SIGMA_MAX,
+    SIGMA_MIN,
+    Preconditioning,
+    heun_step,
+    loss_weight,
+    noise_levels,
+)
 
 SIGMA = np.geomspace(1e-3, 100, 20)
 
