@@ -118,7 +118,7 @@ class Evidence:
     def plateau(self, side: str) -> float:
         """The mass of one side that remains at λ = `BEYOND`, if it falls on as up to the largest λ that is resolved.
 
-        The order of held-out scores, if it is known, must leave half of it at the λ that `SEEN` samples resolve.
+        It is at most twice what the order of held-out scores, if it is known, leaves at the λ of `SEEN` samples.
         """
         share, lam = self.beyond_chance(side), self.resolvable(side)
         if self.spectrum is None or lam <= FAR:
@@ -126,8 +126,7 @@ class Evidence:
         near, left = self._left(side, FAR), self._left(side, lam)
         fall = (near - left) * float(np.log(BEYOND / lam) / np.log(lam / FAR))
         found = max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
-        seen = resolved(self.scores[side], side)
-        return found if seen >= found / 2 else seen
+        return min(found, 2 * resolved(self.scores[side], side))
 
     def resolvable(self, side: str) -> float:
         """The λ at which a plateau is read, from `FAR` to `RESOLVED`.
