@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
 RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves
 BEYOND = 8.0  # ratio at which most of a slope has fallen and a plateau has not, though classifiers blur it
+BLURRED, SLOPED = 2.0, 5.0  # how many times less a plateau may leave, since classifiers blur it, and a slope
 MENDED = 0.5  # part of the difference between cells that remains if means and variances were all of it
 
 
@@ -52,7 +53,7 @@ class Moved:
         """
         seen = [1.0]
         for side in ("missed", "invented"):
-            expected, fall, left = getattr(self, side), getattr(self, f"{side}_fall"), evidence.plateau(side)
+            expected, fall, left = getattr(self, side), getattr(self, f"{side}_fall"), evidence.plateau(side, SLOPED)
             if expected > SHARE:
                 seen.append(left / expected)
             if min(expected, fall) > SHARE and evidence.resolvable(side) > FAR:
@@ -115,10 +116,10 @@ class Evidence:
         bound = self.at_least("invented", 1.0) if name == "tv" else self.at_least(name, FAR)
         return max(bound, corrected(self.scores[name]))
 
-    def plateau(self, side: str) -> float:
+    def plateau(self, side: str, most: float = BLURRED) -> float:
         """The mass of one side that remains at λ = `BEYOND`, if it falls on as up to the largest λ that is resolved.
 
-        It is at most twice what the order of held-out scores, if it is known, leaves at the λ of `SEEN` samples.
+        It is at most `most` times what the order of held-out scores, if known, leaves at the λ of `SEEN` samples.
         """
         share, lam = self.beyond_chance(side), self.resolvable(side)
         if self.spectrum is None or lam <= FAR:
@@ -126,7 +127,7 @@ class Evidence:
         near, left = self._left(side, FAR), self._left(side, lam)
         fall = (near - left) * float(np.log(BEYOND / lam) / np.log(lam / FAR))
         found = max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
-        return min(found, 2 * resolved(self.scores[side], side))
+        return min(found, most * resolved(self.scores[side], side))
 
     def resolvable(self, side: str) -> float:
         """The λ at which a plateau is read, from `FAR` to `RESOLVED`.
