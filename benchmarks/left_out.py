@@ -5,8 +5,7 @@
 
 The pairs are those of `benchmarks.curve_error` (toys and families) and of `benchmarks.odd_families`, both halves, with
 the error of `benchmarks.curve_error`. The members are trained once per pair, and stacked without each of them in turn.
-It takes about 10 CPU seconds per pair at n = 2,000. The published rows are those of the former twelve members: they are
-why the perceptron (`mlp`) is no longer one of them.
+It takes about 10 CPU seconds per pair at n = 2,000.
 """
 
 from __future__ import annotations
