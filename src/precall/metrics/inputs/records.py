@@ -147,9 +147,8 @@ def _sketched(x: Tensor) -> Array:
     low, centre, high = torch.quantile(some, some.new_tensor((0.05, 0.5, 0.95)), dim=0)
     scale = torch.where(high > low, high - low, some.std(dim=0, correction=0))
     scale[scale == 0] = torch.inf
-    directions = np.eye(x.shape[1])
-    if x.shape[1] > SKETCH:
-        directions = np.random.default_rng(0).normal(size=(x.shape[1], SKETCH))
+    d, rng = x.shape[1], np.random.default_rng(0)
+    directions = rng.normal(size=(d, SKETCH)) if d > SKETCH else np.eye(d)
     onto = torch.as_tensor(directions, device=x.device)
     return to_numpy(torch.cat([((part - centre) / scale) @ onto for part in torch.split(x, BLOCK)]))
 
