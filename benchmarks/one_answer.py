@@ -324,6 +324,22 @@ def at_origin(rng: Rng, origin: float) -> tuple[Array, Array, None]:
     return origin + spread * rng.normal(size=(600, 8)), origin + 1.25 * spread * rng.normal(size=(600, 8)), None
 
 
+def claims(rng: Rng) -> tuple[Array, Array, None]:
+    """Amounts of which 90 %, and 70 % in the model, are 0, beside three other columns."""
+
+    def table(zeros: float) -> Array:
+        amount = rng.lognormal(1, 0.5, 800) * (rng.random(800) >= zeros)
+        return np.column_stack([amount, rng.normal(size=(800, 3))])
+
+    return table(0.9), table(0.7), None
+
+
+def surveys(rng: Rng) -> tuple[Array, Array, None]:
+    """Four answers from 1 to 5, of one law; twice as many of them by the model."""
+    law = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+    return *(rng.choice(np.arange(1.0, 6.0), (n, 4), p=law) for n in (500, 1000)), None
+
+
 ARRAYS = ("default", "quick", "reference", "sketch", "shards")
 CASES: dict[str, Case] = {
     "same law, d=8": Case("the same", (Kind.INDISTINGUISHABLE, Kind.CLOSE), normals(600, 8), ARRAYS, gap=True),
@@ -365,6 +381,8 @@ CASES: dict[str, Case] = {
     "origin 1e7": Case("too wide", (Kind.WIDE,), partial(at_origin, origin=1e7), ("default",), ("tv", 0.2, 0.5)),
     "one of 25 modes": Case("drops 96 %", (Kind.DROPS,), one_mode, ARRAYS),
     "seven children": Case("invents 25 %", (Kind.INVENTS,), with_seven),
+    "more zeros": Case("proportions, tv .2", (Kind.PROPORTIONS,), claims, ("default", "quick", "sketch")),
+    "a survey": Case("the same", (Kind.INDISTINGUISHABLE, Kind.CLOSE), surveys, ("default", "quick", "reference")),
 }  # fmt: skip
 CHEAP = ("scale .6, d=4, n=150", "atom")
 

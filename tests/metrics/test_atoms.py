@@ -7,7 +7,10 @@ import pytest
 import torch
 
 from precall import RatioSpectrum, assess
+from precall.metrics.cells.moved import moved
+from precall.metrics.classifiers.folds import FoldedSamples
 from precall.metrics.inputs import records
+from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.records import first_equal_row, kept_together
 
 N = 600
@@ -153,3 +156,50 @@ def test_an_interval_holds_repeats_that_may_be_atoms(side, n, d, seed):
     assert scores["tv"].interval.low < 0.25 < scores["tv"].interval.high
     assert scores["area"].interval.low < 0.75
     assert scores["invented" if side == "fake" else "missed"].interval.high > 0.25
+
+
+@pytest.mark.parametrize(("n", "m"), [(500, 1000), (150, 3000), (500, 500)])
+def test_rows_of_a_discrete_law_do_not_count_as_repeats(n, m):
+    """More samples of a survey repeat more often, and "repeats: 23 % of its samples" was said of its own law."""
+    real, fake = (np.random.default_rng(size).integers(0, 5, (size, 4)).astype(float) for size in (n, m))
+    samples = FoldedSamples.split(Pair(real, fake), folds=5, inner=3, seed=0)
+    assert samples.repeats == (0.0, 0.0)
+    assert samples.independent.all()
+
+
+def test_a_law_with_rarer_rows_repeats_no_more_than_the_data():
+    """The reals recur by nature; fakes of another law recur in rows which the reals have once or never."""
+    rng = np.random.default_rng(0)
+    real, fake = ((rng.random((500, 8)) < share).astype(float) for share in (0.05, 0.5))
+    own, other = FoldedSamples.split(Pair(real, fake), folds=5, inner=3, seed=0).repeats
+    assert other - own < max(0.1, own)
+
+
+def test_a_part_that_recurs_is_repeated():
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(500, 4)), np.repeat(rng.normal(size=(250, 4)), 2, axis=0)
+    assert FoldedSamples.split(Pair(real, fake), folds=5, inner=3, seed=0).repeats == (0.0, 0.5)
+
+
+@pytest.mark.parametrize("zeros", [(0.9, 0.7), (0.3, 0.5)])
+def test_an_atom_that_comes_more_often_is_no_shift(zeros):
+    """A column with more zeros has another mean and variance, and was called too narrow, too wide or shifted."""
+    rng = np.random.default_rng(0)
+    sides = [
+        np.column_stack([rng.lognormal(1, 0.5, 900) * (rng.random(900) >= p), rng.normal(size=900)]) for p in zeros
+    ]
+    found = moved(Pair.checked(real=sides[0], fake=sides[1]))
+    assert max(found.shift, found.narrow, found.wide) < 0.01
+    assert 0.1 < found.cells < 0.25  # .2, less what chance shows
+
+
+def test_an_atom_that_lies_elsewhere_has_moved():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 2)) * (rng.random(900) >= 0.25)[:, None]
+    assert moved(Pair.checked(real=x, fake=0.5 * x + 0.1)).narrow > 0.1
+
+
+def test_flags_alone_can_only_have_wrong_proportions():
+    rng = np.random.default_rng(0)
+    found = moved(Pair.checked(real=(rng.random((500, 6)) < 0.1) * 1.0, fake=(rng.random((500, 6)) < 0.35) * 1.0))
+    assert (found.shift, found.narrow, found.wide, found.cells) == (0.0, 0.0, 0.0, 1.0)

@@ -1,4 +1,8 @@
-"""How means, variances and the masses of cells differ: what names a difference that is a slope."""
+"""How means, variances and the masses of cells differ: what names a difference that is a slope.
+
+An atom, a value of a column that many rows of both sets have, is at the same place in both: it can only come too often
+or too rarely. So means and variances are those of the other rows, and the share of an atom is compared like a cell's.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ DRAWS = 12  # bootstrap samples, as many as of the curve
 PERMUTED = 8  # permutations for the chance level of the cells
 STARTS = 3  # k-means starts
 QUANTILE_ROWS, TAIL = 500, 0.01  # rows of each set that show the ends of columns, and the share beyond them
+COMMON = 0.05  # share of the rows of each set at one value from which it is an atom
 VISIBLE = 0.1  # least difference between cells from which it can be told what mends it
 
 
@@ -32,42 +37,65 @@ def moved(pair: Pair, seed: int = 0) -> Moved:
     rows = pair.rows(*uniform_rows(pair.sizes, ROWS, seed))
     device = "cuda" if device_of(pair.real) == "cuda" else "cpu"
     p, q = (as_tensor(one, device).double() for one in (rows.real, rows.fake))
-    parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), _between(p, q, seed)
+    atoms = _atoms(p, q)
+    free = p != atoms, q != atoms
+    parts, gaps = _moments(*_standardised(p, q, free[0]), free, np.random.default_rng(seed))
+    cells = _between(p, q, seed)
     matched: Sequence[float | None] = [None] * len(cells)
     if cells[0] >= VISIBLE:
-        (spread, mean), (of_reals, centre) = (torch.std_mean(one, dim=0, correction=0) for one in (q, p))
+        (of_reals, centre), (spread, mean) = (_spread(*one) for one in zip((p, q), free, strict=True))
         factor = torch.where(spread > 0, of_reals / spread, 1.0)
         # q with the mean and the spread of p in every column
-        matched = _between(p, centre + (q - mean) * factor, seed)
-    found = zip(parts.tolist(), cells, matched, strict=True)
+        matched = _between(p, torch.where(free[1], centre + (q - mean) * factor, q), seed)
+    found = zip(parts.tolist(), np.maximum(cells, gaps).tolist(), matched, strict=True)
     whole, *draws = (Moved(s, n, w, before, after, *left) for (s, n, w, *left), before, after in found)
     return replace(whole, draws=tuple(draws))
 
 
-def _standardised(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-    """Both sets in the units of the reals, without the columns that do not vary there."""
+def _atoms(p: Tensor, q: Tensor) -> Tensor:
+    """The most common value of each column; NaN if it is not common in both sets."""
+    value = torch.cat([one[:: -(-len(one) // QUANTILE_ROWS)] for one in (p, q)]).mode(dim=0).values
+    shares = [(one == value).double().mean(dim=0) for one in (p, q)]
+    return torch.where(torch.minimum(*shares) >= COMMON, value, torch.nan)
+
+
+def _spread(x: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean of the free rows of each column."""
+    rows = free.sum(dim=0).clamp(min=1)
+    mean = (x * free).sum(dim=0) / rows
+    return (((x - mean) * free).square().sum(dim=0) / rows).sqrt(), mean
+
+
+def _standardised(p: Tensor, q: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    """Both sets in the units of the free rows of the reals; columns in which these do not vary are 0."""
     x = torch.cat([p, q])
     largest = x.abs().amax(dim=0)
     x /= torch.where(largest > 0, largest, 1.0)  # squares of tiny units would be 0
     some = torch.cat([one[:QUANTILE_ROWS] for one in (x[: len(p)], x[len(p) :])])
     x = x.clamp(*column_quantiles(some, (TAIL, 1 - TAIL)))  # a heavy tail is mostly noise
-    spread, centre = torch.std_mean(x[: len(p)], dim=0, correction=0)
-    varied = spread > 1e-9
-    x = ((x - centre) / spread)[:, varied]
+    spread, centre = _spread(x[: len(p)], free)
+    x = (x - centre) / torch.where(spread > 1e-9, spread, torch.inf)
     return x[: len(p)], x[len(p) :]
 
 
-def _moments(p: Tensor, q: Tensor, rng: np.random.Generator) -> Array:
-    """Shift, narrow, wide, and what these leave (see `_left`): of all samples, then of bootstrap samples."""
-    (mean, v), (other, w) = (_drawn_moments(one, rng) for one in (p, q))
-    ratio = np.maximum(w / np.maximum(v, 1e-12), 1e-9)
-    spread, squared = (ratio - 1 - np.log(ratio)) / 2, (mean - other) ** 2 / np.maximum(v, 1e-12)
+def _moments(p: Tensor, q: Tensor, free: Sequence[Tensor], rng: np.random.Generator) -> tuple[Array, Array]:
+    """Shift, narrow, wide, and what these leave (see `_left`): of all samples, then of bootstrap samples.
+
+    The second array is the largest difference between the shares of an atom, beyond chance.
+    """
+    (mean, v, rows), (other, w, others) = (_drawn_moments(x, of, rng) for x, of in zip((p, q), free, strict=True))
+    noise, doubled = (1 / len(p) + 1 / len(q)) / 2, np.array([1.0, *[2.0] * DRAWS])  # a bootstrap adds its own noise
+    gaps = np.abs(rows - others).max(axis=1) - np.sqrt(doubled * noise * np.log(2 * max(1, (rows[0] < 1).sum())))
+    varied = v[0] > 0
+    gaps = gaps if varied.any() else np.ones_like(gaps)  # atoms alone have nothing but proportions
+    mean, v, other, w, share = (one[:, varied] for one in (mean, v, other, w, (rows + others) / 2))
+    ratio = np.maximum(w / np.maximum(v, 1e-12), 1e-9) ** share
+    spread, squared = (ratio - 1 - np.log(ratio)) / 2, share * (mean - other) ** 2 / np.maximum(v, 1e-12)
     parts = np.stack([squared.sum(axis=1) / 2, *((spread * side).sum(axis=1) for side in (ratio < 1, ratio > 1))], 1)
-    noise = (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
-    expected = np.outer([1.0, *[2.0] * DRAWS], [noise, noise / 2, noise / 2])  # a bootstrap adds its own noise
+    expected = np.outer(doubled, noise * varied.sum() * np.array([1.0, 0.5, 0.5]))
     shown = np.maximum(0.0, parts - expected)
     signal = shown.sum(axis=1) / np.maximum(parts.sum(axis=1), 1e-12)
-    return np.column_stack([shown, *_left(squared, ratio, signal)])
+    return np.column_stack([shown, *_left(squared, ratio, signal)]), gaps
 
 
 def _left(squared: Array, w: Array, signal: Array) -> list[Array]:
@@ -93,13 +121,14 @@ def _left(squared: Array, w: Array, signal: Array) -> list[Array]:
     return [*beyond, *(first - last for first, last in zip(near, beyond, strict=True))]
 
 
-def _drawn_moments(x: Tensor, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Mean and variance of every column: of all samples, then of bootstrap samples; shape (1 + draws, d) each."""
+def _drawn_moments(x: Tensor, free: Tensor, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Mean and variance of the free rows of every column, and their share; shape (1 + draws, d) each."""
     n = len(x)
     drawn = [np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(DRAWS)]
     weights = torch.as_tensor(np.stack([np.ones(n), *drawn]) / n, device=x.device)
-    mean, square = to_numpy(torch.stack([weights @ x, weights @ x**2]))
-    return mean, square - mean**2
+    share, mean, square = to_numpy(torch.stack([weights @ (x**k * free) for k in range(3)]))
+    mean, square = (one / np.maximum(share, 1e-12) for one in (mean, square))
+    return mean, square - mean**2, share
 
 
 def _between(p: Tensor, q: Tensor, seed: int) -> list[float]:

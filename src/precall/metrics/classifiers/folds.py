@@ -9,7 +9,13 @@ import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.inputs.features import Pair, as_tensor, device_of
-from precall.metrics.inputs.records import first_equal_row, independent_rows, kept_together, linked_rows
+from precall.metrics.inputs.records import (
+    first_equal_row,
+    independent_rows,
+    kept_together,
+    linked_rows,
+    were_repeated,
+)
 from precall.metrics.members.views import Seen, Task, Views, tasks_of
 from precall.theory.arrays import Array, Flags, Index, Tensor
 
@@ -30,7 +36,7 @@ class FoldedSamples:
     inner: Index  # inner fold of each row in the training half of the certificate; −1 for the held-out half
     identical: int  # number of rows that are equal, or nearly equal, to an earlier row
     independent: Flags  # whether each row counts in a test: all but copies made by repeating rows of one set
-    repeats: tuple[float, float]  # shares of reals and fakes that repeat a row which the other set has at most once
+    repeats: tuple[float, float]  # shares of reals that repeat another, and of fakes that repeat what reals do not
     unit: Index | None = None  # the unit that was drawn, such as a prompt, of each row; None if every row is one
 
     @classmethod
@@ -98,10 +104,14 @@ class FoldedSamples:
 
 
 def _repeats(record: Index, real: Flags) -> tuple[float, float]:
-    """Share of each set that repeats an earlier row of it, in records that the other set has at most once."""
+    """Shares of the reals that repeat an earlier one, and of the fakes that repeat what the reals have at most once.
+
+    Both are 0 unless rows are far more often equal within the sets than between them; those of discrete laws are not.
+    """
     p, q = (np.bincount(record[side], minlength=len(record)) for side in (real, ~real))
-    own, other = (float((one - 1)[(one > 1) & (two < 2)].sum() / one.sum()) for one, two in ((p, q), (q, p)))
-    return own, other
+    if not were_repeated(p, q):
+        return 0.0, 0.0
+    return float((p - 1)[p > 1].sum() / p.sum()), float((q - 1)[(q > 1) & (p < 2)].sum() / q.sum())
 
 
 def _first_of(labels: Index) -> Index:

@@ -204,10 +204,15 @@ def independent_rows(together: Index, real: Flags) -> Flags:
     equal far more often within the sets than between them, rows were repeated, and each counts once.
     """
     _, first, inverse = np.unique(2 * together + real, return_index=True, return_inverse=True)
-    p, q = (np.bincount(together[mask], minlength=len(real)).astype(np.float64) for mask in (real, ~real))
-    if not _repeated(float(p @ (p - 1) + q @ (q - 1)), float(p @ q), p.sum(), q.sum()):
+    if not were_repeated(*(np.bincount(together[mask], minlength=len(real)) for mask in (real, ~real))):
         return np.ones(len(real), dtype=bool)
     return np.asarray(first[inverse] == np.arange(len(real)))
+
+
+def were_repeated(real: Counts, fake: Counts) -> bool:
+    """Whether rows were repeated, given how often each record is in each set."""
+    p, q = real.astype(np.float64), fake.astype(np.float64)
+    return _repeated(float(p @ (p - 1) + q @ (q - 1)), float(p @ q), p.sum(), q.sum())
 
 
 def twin_records(index: Counts, distance: Array) -> Counts:
