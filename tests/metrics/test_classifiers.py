@@ -653,6 +653,12 @@ def test_units_and_origin_change_nothing(unit, origin):
     assert moved.spectrum.area == pytest.approx(plain.spectrum.area, abs=1e-6 if origin == 0 else 1e-3)
 
 
+def test_a_single_constant_column_is_no_difference():
+    """Its scale of 1e-300 was squared to 0, and the eigenvalues of NaN do not converge."""
+    found = assess(real=np.zeros((100, 1)), fake=np.zeros((100, 1)), metrics=("auto_quick", "c2st"))
+    assert found.scores["area"].value == pytest.approx(1.0)
+
+
 def test_a_column_of_rounding_errors_is_constant():
     x = np.array([[0.1, 3.0], [0.1 + 2e-17, 3.0], [0.1 - 2e-17, 3.0 + 1e-12]])
     assert varies(x.min(axis=0), x.max(axis=0)).tolist() == [False, True]

@@ -49,6 +49,7 @@ def test_a_tensor_is_detached():
 
 BAD = {
     "nan": ([[0.0, 1.0], [np.nan, 1.0]], "`real` must be finite; row 1 holds NaN or an infinity"),
+    "overflow": ([[0.0], [1.0], [1e300]], "`real` must stay below 1e150 in absolute value, or squared distances"),
     "infinity": (torch.tensor([[0.0], [0.0], [-torch.inf]]), "`real` must be finite; row 2"),
     "vector": ([1.0, 2.0], "`real` must be a matrix (samples, dimensions); got shape (2,)"),
     "images": (np.zeros((2, 3, 4, 4)), "`real` must be a matrix (samples, dimensions); got shape (2, 3, 4, 4)"),

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import precall
@@ -34,6 +35,18 @@ def test_numbers_are_read_as_their_texts_are():
     assert cells.levels().counts == texts.levels().counts | {"nan": 1}
     whole = NumberCells(np.array([5, 2**60 + 1, 7]), np.array([False, False, True]))
     assert [whole.text(index) for index in range(3)] == ["5", str(2**60 + 1), ""]
+
+
+def test_durations_are_numbers_of_seconds(tmp_path):
+    """They were texts that hardly ever repeat, so that a column of them was left out as an identifier."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    seconds = np.random.default_rng(0).exponential(3600, 100).round(3)
+    frame = pandas.DataFrame({"wait": pandas.to_timedelta([*seconds, None], unit="s"), "n": range(101)})
+    table = pa.Table.from_pandas(frame)
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    for source in (frame, polars.from_pandas(frame), table, tmp_path / "a.parquet"):
+        cells = open_samples(source).cells("wait")
+        np.testing.assert_allclose(cells.numbers(), [*seconds, np.nan], rtol=1e-12)
 
 
 def test_many_distinct_texts_are_stored_as_they_are():

@@ -254,7 +254,8 @@ class _Built:
     def __init__(self, of: Any) -> None:
         types = import_module("pyarrow.types")
         self._of, self._texts = of, TextBuilder()
-        self._is_number = types.is_integer(of) or types.is_floating(of)
+        self._per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[of.unit] if types.is_duration(of) else None
+        self._is_number = types.is_integer(of) or types.is_floating(of) or types.is_duration(of)
         self._is_date = types.is_date(of) or types.is_timestamp(of)
         self._is_coded = types.is_dictionary(of) and types.is_string(of.value_type)
         self._is_truth = types.is_boolean(of)
@@ -268,6 +269,8 @@ class _Built:
             return self._add_texts(column)
         if self._is_date:
             column = column.cast(f"int{self._of.bit_width}")
+        if self._per_second is not None:
+            column = import_module("pyarrow.compute").divide(column.cast("int64").cast("float64"), self._per_second)
         self._values.append(np.asarray(column.fill_null(0)))
         self._absent.append(np.asarray(column.is_null()))
         return self._values[-1].nbytes

@@ -74,10 +74,15 @@ def _cells(series: Any) -> Cells:
         return NumberCells(series.to_numpy())
     if is_pandas and (found := re.match(r"(u?int|float)\d+", name, re.I)):  # numbers that may be missing
         return NumberCells(series.to_numpy(found[0].lower(), na_value=0), series.isna().to_numpy(bool))
+    if is_pandas and name.startswith("timedelta64"):
+        return NumberCells(series.dt.total_seconds().to_numpy())
     if is_pandas and name.startswith("datetime64"):
         return DateCells((series.dt.tz_convert(None) if "," in name else series).to_numpy(), zoned="," in name)
     if hasattr(series, "is_null") and series.dtype.is_numeric() and not name.startswith("Decimal"):
         return NumberCells(series.fill_null(0).to_numpy(), series.is_null().to_numpy())
+    if hasattr(series, "is_null") and name.startswith("Duration"):
+        seconds = series.dt.total_microseconds().fill_null(0).to_numpy() / 1e6
+        return NumberCells(seconds, series.is_null().to_numpy())
     if hasattr(series, "is_null") and name.startswith("Date"):
         return DateCells(series.to_numpy(), zoned=bool(getattr(series.dtype, "time_zone", None)))
     return text_cells(list(map(as_text, series.tolist() if hasattr(series, "tolist") else series.to_list())))

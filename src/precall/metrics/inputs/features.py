@@ -21,6 +21,7 @@ Features: TypeAlias = "npt.NDArray[np.floating[Any]] | torch.Tensor"
 
 F = TypeVar("F", Array, "torch.Tensor")
 
+LARGEST = 1e150  # float64 values are below it, or their squared distances overflow
 TILE_VALUES = 1 << 22  # 32 MiB in float64: large enough for BLAS, small beside the data
 
 
@@ -215,9 +216,12 @@ def _check_finite(name: str, matrix: Features) -> None:
     # each tile waits for the device, so that few large ones are faster there
     rows = tile_rows(matrix.shape[1]) * (1 if device_of(matrix) == "cpu" else 16)
     for start in range(0, matrix.shape[0], rows):
-        finite = isfinite(matrix[start : start + rows])
-        if not finite.all():
+        part: Any = matrix[start : start + rows]
+        if not (finite := isfinite(part)).all():
             row = start + int(np.flatnonzero(~to_numpy(finite).all(axis=1))[0])
             raise ValueError(
                 f"`{name}` must be finite; row {row} holds NaN or an infinity. Drop or repair such samples first."
             )
+        if str(part.dtype).endswith("float64") and not bool((abs(part) < LARGEST).all()):
+            way_out = "or squared distances overflow. Rescale the features."
+            raise ValueError(f"`{name}` must stay below 1e150 in absolute value, {way_out}")

@@ -68,8 +68,7 @@ class Panel:
         """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
         names = self.members[::-1]  # the slowest members start first
         # threads that start short computations on one device hinder each other, but trees are grown by long ones
-        on_cuda = tasks[0].rows.x.is_cuda
-        parts = [names[:1], names[1:]] if on_cuda else [(name,) for name in names]
+        parts = [names[:1], names[1:]] if tasks[0].rows.x.is_cuda else [(name,) for name in names]
         jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
         with convergence_not_required():
             found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}

@@ -64,8 +64,8 @@ def _ends(d: int) -> list[int]:
 def _scale(rows: Seen, fit: Tensor) -> Tensor:
     """The scale of `Thin`, from some of the rows with the indices `fit`."""
     x = rows.x[fit[:: -(-len(fit) // (2 * ROWS))]].double()
-    largest = x.abs().max().clamp(min=1e-300)
-    size = largest * (x / largest).square().sum(dim=1).mean().sqrt().clamp(min=1e-300)
+    largest = x.abs().max().clamp(min=1e-150)
+    size = largest * (x / largest).square().sum(dim=1).mean().sqrt().clamp(min=1e-150)
     spread, mean = torch.std_mean(x / size, dim=0, correction=0)
     spread = torch.where(rows.views.scale.isfinite() & (spread > 0), spread, torch.inf)
     return torch.stack([mean, spread, size.expand_as(mean)])

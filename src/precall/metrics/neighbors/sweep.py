@@ -162,7 +162,7 @@ def balls_around(
     size = list_size(levels, neighbors, len(features))
     cloud = Cloud(features, size)
     sums = None if kernel is None else KernelSums(kernel)
-    lists, _ = read_within(cloud, cloud, size, sums=sums, advance=watch.advance, name=name)
+    lists, _ = read_within(cloud, cloud, size, sums=sums, advance=watch.advance)
     return Balls(**vars(radii_of(lists, levels, neighbors)), cloud=cloud, sums=sums)
 
 

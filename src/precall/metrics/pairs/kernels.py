@@ -159,7 +159,7 @@ def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, Kerne
 def _read(kernel: Kernel, left: Cloud, right: Cloud) -> KernelSums:
     sums, steps = KernelSums(kernel), steps_for(left)
     if steps is not None:
-        listing = Listing(steps, left, right, ("real", "fake"))
+        listing = Listing(steps, left, right)
         if (polynomial := sums.polynomial(listing)) is not None:
             nothing = [torch.full_like(side.slack, -torch.inf) for side in listing.sides]
             listing.pairs((nothing[0], nothing[1]), 0, polynomial=polynomial)

@@ -40,7 +40,7 @@ def count_fakes(
     reader = BallReader((own, balls.squared_margins), other, plan, clipped.squared_margins)
     (depth,), settle = reader.depths(), reader.tally.settle
     nearest = Shortlist(other.n, min(2, own.n), lambda fake, real: settle(real, fake), own.device)
-    for tile in tiles(*frames(own, other, "real", "fake")):
+    for tile in tiles(*frames(own, other)):
         reader.read(tile)
         nearest.read(tile.transposed(), group_minima(tile.transposed().low))
         depth.read(tile)

@@ -158,7 +158,7 @@ class Supports:
         steps = steps_for(self.left)
         if steps is None or self.left is self.right:
             return
-        listing = Listing(steps, self.left, self.right, ("real", "fake"))
+        listing = Listing(steps, self.left, self.right)
         nothing = [torch.full_like(side.slack, -1.0) for side in listing.sides]
         pairs = listing.pairs(self.wider(listing, (nothing[0], nothing[1])), self.neighbors)
         if pairs is not None:

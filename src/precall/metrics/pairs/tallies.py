@@ -138,27 +138,24 @@ def read_within(
     *,
     sums: KernelSums | None = None,
     advance: Advance | None = None,
-    name: str = "samples",
 ) -> tuple[Lists, Lists]:
     """Squared distances to the nearest samples: of `left` within `right`, and of `right` within `left`.
 
     Both are shards of one set, or the same shard. A sample is not its own neighbour.
     """
-    found = _listed_within(left, right, size, sums, name)
+    found = _listed_within(left, right, size, sums)
     if found is None:
-        return _tiled_within(left, right, size, sums, advance, name)
+        return _tiled_within(left, right, size, sums, advance)
     if advance is not None:
         advance(slice(0, left.n), slice(0, right.n), left, right, 1 if left is right else 2)
     return found
 
 
-def _listed_within(
-    left: Cloud, right: Cloud, size: int, sums: KernelSums | None, name: str
-) -> tuple[Lists, Lists] | None:
+def _listed_within(left: Cloud, right: Cloud, size: int, sums: KernelSums | None) -> tuple[Lists, Lists] | None:
     """`read_within` from lists of pairs; None if there are no lists."""
     if (steps := steps_for(left)) is None:
         return None
-    listing = Listing(steps, left, right, (name, name))
+    listing = Listing(steps, left, right)
     first = listing.thresholds(0, size)[0]
     limits = first, first if left is right else listing.thresholds(1, size)[0]
     polynomial = None if sums is None else sums.polynomial(listing)
@@ -174,10 +171,10 @@ def _listed_within(
 
 
 def _tiled_within(
-    left: Cloud, right: Cloud, size: int, sums: KernelSums | None, advance: Advance | None, name: str
+    left: Cloud, right: Cloud, size: int, sums: KernelSums | None, advance: Advance | None
 ) -> tuple[Lists, Lists]:
     """`read_within` from tiles."""
-    both = frames(left, right, name, name)
+    both = frames(left, right)
     lists = [Shortlist(left.n, size, partial(squared_distances, left, right), left.device)]
     if left is not right:
         lists += [Shortlist(right.n, size, partial(squared_distances, right, left), left.device)]
@@ -222,7 +219,7 @@ def _listed_cross(
     """`read_cross` from a list of pairs; None if there is no list."""
     if (steps := steps_for(real[0])) is None:
         return None
-    listing = Listing(steps, real[0], fake[0], ("real", "fake"))
+    listing = Listing(steps, real[0], fake[0])
     readers = (
         BallReader(real, fake[0], plan, clipped, steps.settle),
         BallReader(fake, real[0], plan, None, steps.settle),
@@ -261,7 +258,7 @@ def _tiled_cross(
     advance: Advance | None,
 ) -> Crossing:
     """`read_cross` from tiles."""
-    both = frames(real[0], fake[0], "real", "fake")
+    both = frames(real[0], fake[0])
     # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
     around_real, around_fake = BallReader(real, fake[0], plan, clipped), BallReader(fake, real[0], plan)
     depths = around_real.depths()

@@ -196,7 +196,9 @@ def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
         said = f"{unseen}. About {100 * ceil(enough / 100):,} samples of each set would decide"
     elif _copies(scores) is None and (copied := _some_copies(scores)) is not None:
         decides = "Collect more samples" if "memorized" in scores else "A holdout would show whether they are"
-        said = f"no other difference shows, but {_amount(copied)} of its samples seem to be copies. {decides}"
+        said = (
+            f"no other difference shows, but {_percent(corrected(copied))} of its samples seem to be copies. {decides}"
+        )
     else:
         return Verdict(f"Indistinguishable from the data at this sample size ({basis}).", (Kind.INDISTINGUISHABLE,))
     return Verdict(f"Cannot tell: {said} ({basis}).", (Kind.CANNOT_TELL,))

@@ -204,14 +204,6 @@ def common_centre(cloud: Cloud, *others: Cloud) -> Tensor:
     return cloud.centre().clamp(-1e38, 1e38).float().double()
 
 
-def check_range(name: str, squared_norms: Tensor) -> None:
-    """Refuse features whose squared distances overflow."""
-    if not float(squared_norms.max()) < 1e300:
-        raise ValueError(
-            f"`{name}` must stay below 1e150 in absolute value, or squared distances overflow. Rescale the features."
-        )
-
-
 def ranges(n: int, size: int, start: int = 0) -> list[tuple[int, int]]:
     """Consecutive ranges of at most `size` that cover start … n − 1."""
     return [(begin, min(begin + size, n)) for begin in range(start, n, size)]

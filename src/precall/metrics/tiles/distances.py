@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from precall.metrics.tiles.bounds import relative_error
-from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, check_range, common_centre, device_kind, ranges
+from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, common_centre, device_kind, ranges
 
 TILE_SIDES = {"cpu": (2048, 10240), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 80, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
@@ -60,13 +60,10 @@ class Frame:
         return factors, slack
 
 
-def frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
-    """Both sets relative to one centre, the same frame twice for the same set; sets with names are checked."""
+def frames(left: Cloud, right: Cloud) -> tuple[Frame, Frame]:
+    """Both sets relative to one centre, the same frame twice for the same set."""
     first = Frame(left, common_centre(left, right))
-    both = first, first if left is right else Frame(right, first.centre)
-    for name, frame in zip(names, both, strict=False):
-        check_range(name, frame.squared_norms)
-    return both
+    return first, first if left is right else Frame(right, first.centre)
 
 
 @dataclass(frozen=True)

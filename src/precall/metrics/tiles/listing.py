@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from precall.metrics.tiles.bounds import LARGEST, ROUNDINGS, Both, Halves, halves
-from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, ranges, ratio
+from precall.metrics.tiles.clouds import Cloud, Pairs, common_centre, ranges, ratio
 
 if TYPE_CHECKING:
     from precall.metrics.tiles.cuda_steps import CudaSteps, Polynomial
@@ -37,15 +37,12 @@ SMALLEST_WEIGHT = 2.0**-120
 class Listing:
     """Two sample sets, prepared for lists of pairs. If both are the same set, each pair is listed once, with i < j."""
 
-    def __init__(self, steps: CudaSteps, left: Cloud, right: Cloud, names: tuple[str, str]) -> None:
+    def __init__(self, steps: CudaSteps, left: Cloud, right: Cloud) -> None:
         self.steps, self.left, self.right = steps, left, right
         self.centre = common_centre(left, right)
         first = steps.rounded(left, self.centre)
         self.sides = halves(first, first if left is right else steps.rounded(right, self.centre), left.dimension)
         self.unit = self.sides[0].unit  # of the factors' bounds; everything else is in units of the samples
-        if self.unit > 2.0**990:
-            for name, side in zip(names, self.sides, strict=True):
-                check_range(name, side.squared_norms)
 
     def rests(self) -> Both:
         """What the factors leave out, so that products have the accuracy of float32."""
