@@ -67,8 +67,8 @@ class Panel:
     ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
         """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
         names = self.members[::-1]  # the slowest members start first
-        # threads that start short computations on one device hinder each other, but trees are grown by long ones
-        parts = [names[:1], names[1:]] if tasks[0].rows.x.is_cuda else [(name,) for name in names]
+        # threads that start short computations on one device hinder each other
+        parts = [names] if tasks[0].rows.x.is_cuda else [(name,) for name in names]
         jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
         with convergence_not_required():
             found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}

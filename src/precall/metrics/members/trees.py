@@ -12,7 +12,7 @@ import numpy as np
 from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import NARROW, Seen, Task, sorted_values
-from precall.metrics.tiles.cuda_kernels import has_kernels, histograms_of, replayed, stream_of_its_own
+from precall.metrics.tiles.cuda_kernels import has_kernels, histograms_of, replayed
 from precall.theory.arrays import Array, Tensor, to_numpy
 
 TREES, RATE, LEAVES, BINS = 60, 0.15, 15, 63
@@ -147,8 +147,7 @@ def boosted_together(tasks: Sequence[Task], seed: int) -> list[Trees]:
             order = side[torch.randperm(len(side), generator=generator).to(side.device)]
             cut = round(HELD_OUT * len(side))
             held_out[row, order[:cut]], trained[row, order[cut:]] = True, True
-    with stream_of_its_own(binned.device):
-        splits, values, stops = grown(binned, real, trained, held_out)
+    splits, values, stops = grown(binned, real, trained, held_out)
     start, parts = _log_odds(real, trained), zip(tasks, columns, edges, strict=True)
     arrays = [
         [of, *_numbered(splits[: stops[i], i], values[: stops[i], i], at), start[i] - task.log_odds]

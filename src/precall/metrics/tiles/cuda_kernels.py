@@ -10,8 +10,8 @@ module can be imported without it, but its kernels cannot be called then.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,19 +52,6 @@ def device_of(tensor: Tensor) -> AbstractContextManager[None]:
     """The device of a tensor, on which kernels are launched meanwhile."""
     found: AbstractContextManager[None] = torch.cuda.device_of(tensor)
     return found
-
-
-@contextmanager
-def stream_of_its_own(device: torch.device) -> Iterator[None]:
-    """Let what this thread starts run beside what others start there. Tensors from before and for later may be used."""
-    if not has_kernels(device):
-        yield
-        return
-    stream, others = torch.cuda.Stream(device), torch.cuda.current_stream(device)
-    stream.wait_stream(others)
-    with torch.cuda.stream(stream):
-        yield
-    others.wait_stream(stream)
 
 
 def replayed(step: Callable[[], R], device: torch.device) -> Callable[[], R]:
