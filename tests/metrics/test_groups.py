@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from precall import assess
+from precall.metrics.assessing.prepared import PreparedReals
 from precall.metrics.distances.inception import inception_score
 from precall.metrics.scores.groups import FairnessGap, fairness, split_groups
 from precall.theory.spectrum import RatioSpectrum
@@ -223,3 +224,11 @@ def test_a_group_that_is_represented_badly_has_a_clear_gap(metric):
     assert (found.recall.better, found.recall.worse) == ("many", "few")
     assert found.recall.interval.low < found.recall.value < found.recall.interval.high
     assert FairnessGap.from_dict(found.to_dict()) == found
+
+
+def test_groups_are_refused_before_anything_is_computed(monkeypatch):
+    """A minute of assessment was lost because one label was missing."""
+    monkeypatch.setattr(PreparedReals, "_assess", lambda *_, **__: pytest.fail("computed first"))
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    with pytest.raises(ValueError, match="`groups_fake` must hold one label for each of the 100 samples"):
+        assess(real=x, fake=x + 1, groups={"real": ["a"] * 100, "fake": ["a"] * 99})

@@ -32,6 +32,7 @@ from precall.progress import Progress, stage_of
 if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import Kernel
 
+NOT_IN_GROUPS = ("is", MEMORIZATION.name)  # metrics that are for all samples only
 HALF = 2500  # reals per half that are compared: the scores change little beyond, but the time grows with the square
 
 
@@ -92,6 +93,7 @@ class PreparedReals:
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
     ) -> Assessment:
         """The assessment with its baseline, its scores at other k and n, and its groups."""
+        rows = None if groups is None else self._split(fake, names, groups)  # first: it may refuse them
         overall_of = partial(self._assess, fake, names, name, progress, sampled=groups is None)
         if AUTO.name not in names:
             overall = overall_of()
@@ -101,7 +103,7 @@ class PreparedReals:
             jobs: list[Callable[[], Any]] = [overall_of, lambda: self.baseline, trends_of]
             found, baseline, trends = side_by_side(jobs)
             overall = replace(found, baseline=baseline, stability=trends)
-        return overall if groups is None else self._with_groups(overall, fake, names, groups)
+        return overall if rows is None else self._with_groups(overall, fake, names, *rows)
 
     def by_preset(
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
@@ -120,16 +122,23 @@ class PreparedReals:
         run = WholeRun(name, names, self.side, fake, **self.settings, balls_of_reals=self.balls, **how)
         return assessed(run, [METRICS[metric] for metric in names])
 
-    def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
-        """The overall assessment, with one assessment per group and the largest gap between their curves."""
+    def _split(self, fake: Side, names: Sequence[str], groups: Groups) -> tuple[GroupRows, dict[str, Any]]:
+        """The rows of each group, and the group of each row of both sides."""
         if set(groups) != {"real", "fake"}:
             raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
         pair = Pair(self.features, fake.features)
         labels = {"real": self.side.of_rows(groups["real"]), "fake": fake.of_rows(groups["fake"])}
         split = split_groups(labels["real"], labels["fake"], *pair.sizes)
+        metrics = [METRICS[name] for name in names if name not in NOT_IN_GROUPS]
+        check_groups([pair.rows(*rows) for rows in split.rows.values()], metrics)
+        return split, labels
+
+    def _with_groups(
+        self, overall: Assessment, fake: Side, names: Sequence[str], split: GroupRows, labels: Mapping[str, Any]
+    ) -> Assessment:
+        """The overall assessment, with one assessment per group and the largest gap between their curves."""
+        pair, metrics = Pair(self.features, fake.features), [name for name in names if name not in NOT_IN_GROUPS]
         real, synthetic = (replace(one, group=labels[side]) for side, one in overall.samples.items())
-        metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
-        check_groups([pair.rows(*rows) for rows in split.rows.values()], [METRICS[metric] for metric in metrics])
         named = {label: f"{overall.name}: {label}" for label in split.rows}
         each = {label: self._of_group(pair.rows(*split.rows[label]), metrics, named[label]) for label in named}
         gap = None if overall.estimator is None or len(each) < 2 else self._gap(pair, split, each, overall.estimator)
