@@ -40,8 +40,11 @@ def test_numbers_are_read_as_their_texts_are():
 def test_durations_are_numbers_of_seconds(tmp_path):
     """They were texts that hardly ever repeat, so that a column of them was left out as an identifier."""
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    seconds = np.random.default_rng(0).exponential(3600, 100).round(3)
-    frame = pandas.DataFrame({"wait": pandas.to_timedelta([*seconds, None], unit="s"), "n": range(101)})
+    # in nanoseconds, 200 days are no integer that a float holds exactly
+    seconds = np.append(np.random.default_rng(0).exponential(3600, 99).round(3), 200 * 86400 + 1e-9 * (2**20 + 1))
+    frame = pandas.DataFrame(
+        {"wait": pandas.to_timedelta([*seconds, None], unit="s").astype("timedelta64[ns]"), "n": range(101)}
+    )
     table = pa.Table.from_pandas(frame)
     pa.parquet.write_table(table, tmp_path / "a.parquet")
     for source in (frame, polars.from_pandas(frame), table, tmp_path / "a.parquet"):

@@ -270,7 +270,9 @@ class _Built:
         if self._is_date:
             column = column.cast(f"int{self._of.bit_width}")
         if self._per_second is not None:
-            column = import_module("pyarrow.compute").divide(column.cast("int64").cast("float64"), self._per_second)
+            column = import_module("pyarrow.compute").divide(
+                column.cast("int64").cast("float64", safe=False), self._per_second
+            )
         self._values.append(np.asarray(column.fill_null(0)))
         self._absent.append(np.asarray(column.is_null()))
         return self._values[-1].nbytes
