@@ -9,6 +9,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
+import plain_trees
 from precall import devices
 from precall.cli import app
 from precall.encoders import encode
@@ -216,15 +217,18 @@ def test_a_gpu_keeps_the_samples_of_the_cpu():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_trees_that_grow_on_a_gpu_are_those_of_the_cpu():
-    """The kernel, and the graph that is replayed for every tree, in threads that use the device at the same time."""
+@pytest.mark.parametrize(("features", "rows"), [(9, 700), (1, 300), (33, 5000)])
+def test_trees_that_grow_on_a_gpu_are_those_of_the_cpu(features, rows, monkeypatch):
+    """The kernels, and the graph that is replayed for every tree, in threads that use the device at the same time."""
     rng = np.random.default_rng(0)
-    bins = torch.as_tensor(rng.integers(0, 63, (3, 9, 700), dtype=np.uint8))
-    bins[:, 2] //= 20
-    real = torch.as_tensor(rng.random((3, 700)) < 0.3 + 0.4 * (bins[:, 2] == 1).numpy())
-    held_out = torch.as_tensor(rng.random((3, 700)) < 0.1)
+    bins = torch.as_tensor(rng.integers(0, 63, (3, features, rows), dtype=np.uint8))
+    bins[:, -1] //= 20
+    real = torch.as_tensor(rng.random((3, rows)) < 0.3 + 0.4 * (bins[:, -1] == 1).numpy())
+    held_out = torch.as_tensor(rng.random((3, rows)) < 0.1)
     given = (bins, real, ~held_out, held_out)
-    splits, values, stops = trees.grown(*given)
+    with monkeypatch.context() as patch:
+        patch.setattr(trees, "_tree", plain_trees.tree)
+        splits, values, stops = trees.grown(*given)
     for others in side_by_side([partial(trees.grown, *(one.cuda() for one in given))] * 4):
         assert torch.equal(others[0].cpu(), splits)
         assert others[2] == stops

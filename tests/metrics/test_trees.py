@@ -8,10 +8,18 @@ import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+import plain_trees
 from precall.metrics.members import trees
 from precall.metrics.members.views import Views, tasks_of
 
+pytestmark = pytest.mark.usefixtures("plain")
 HOW = {"learning_rate": trees.RATE, "max_leaf_nodes": trees.LEAVES, "max_bins": trees.BINS, "random_state": 0}
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Trees for all tasks at once grow on the CPU, by what the kernels compute."""
+    monkeypatch.setattr(trees, "_tree", plain_trees.tree)
 
 
 def made(n, seed=0):

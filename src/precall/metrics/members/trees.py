@@ -12,11 +12,13 @@ import numpy as np
 from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import NARROW, Seen, Task, sorted_values
-from precall.metrics.tiles.cuda_kernels import has_kernels, histograms_of, replayed
+from precall.metrics.tiles import cuda_kernels as kernels
+from precall.metrics.tiles.cuda_kernels import device_of, has_kernels, replayed
 from precall.theory.arrays import Array, Tensor, to_numpy
 
 TREES, RATE, LEAVES, BINS = 60, 0.15, 15, 63
 RIDGE, FEWEST, LEAST = 1.0, 20, 1e-3  # of a leaf: what is added to its Σh, its fewest rows, its least Σh
+SLOTS, ROWS = 16, 1024  # on a GPU: room for leaves, and rows that are listed together
 HELD_OUT, PATIENCE, TOLERANCE = 0.1, 10, 1e-7  # training stops after PATIENCE trees that do not help the rows held out
 
 
@@ -208,41 +210,30 @@ def _tree(bins: Tensor, slopes: Tensor, trained: Tensor) -> tuple[Tensor, Tensor
     """One tree per task, leaf by leaf where the gain is largest: each row's leaf, the sums of each leaf, the splits.
 
     The split k says: rows of the leaf `splits[k, 0]` whose bin of the feature `splits[k, 1]` is above `splits[k, 2]`
-    move to the leaf k + 1, if `splits[k, 3]`.
+    move to the leaf k + 1, if `splits[k, 3]` is positive. A slope is two terms of 11 bits for the histograms.
     """
-    task, node = torch.arange(len(bins), device=bins.device), torch.zeros_like(trained, dtype=torch.long)
-    table = torch.zeros(len(bins), LEAVES, 3, bins.shape[1], BINS + 1, dtype=torch.float64, device=bins.device)
-    gain, splits = table.new_zeros(len(bins), LEAVES), []
-    place, histograms = torch.zeros_like(gain, dtype=torch.long), histograms_of(bins, slopes, BINS + 1)
-    table[:, 0] = histograms(trained)
-    gain[:, 0], place[:, 0] = _best(table[:, 0])
-    for new in range(1, LEAVES):
-        largest, leaf = gain.max(dim=1)
-        at = place[task, leaf]
-        splits.append(torch.stack([leaf, at // (BINS + 1), at % (BINS + 1), largest > 0], dim=1))
-        there = node == leaf[:, None]
-        moves = there & (bins[task, splits[-1][:, 1]] > splits[-1][:, 2:3]) & (largest > 0)[:, None]
-        node = torch.where(moves, new, node)
-        moved, stays = moves & trained, there & ~moves & trained
-        fewer = (moved.sum(dim=1) <= stays.sum(dim=1))[:, None]
-        small = histograms(torch.where(fewer, moved, stays))  # the other is the rest
-        large, fewer = table[task, leaf] - small, fewer[..., None, None]
-        table[task, leaf], table[:, new] = torch.where(fewer, large, small), torch.where(fewer, small, large)
-        both = torch.stack([leaf, torch.full_like(leaf, new)], dim=1)
-        gain[task[:, None], both], place[task[:, None], both] = _best(table[task[:, None], both])
-    return node, table[..., 0, :].sum(dim=-1), torch.stack(splits, dim=1)
-
-
-def _best(sums: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest gain of a split, `Σ G²/(H + RIDGE)` of both sides less that of the whole, and its feature and bin."""
-    left = sums.cumsum(dim=-1)
-    total = left[..., -1:]
-    gradient, hessian, count = torch.stack([left, total - left]).unbind(dim=-3)
-    fits = ((count >= FEWEST) & (hessian >= LEAST)).all(dim=0)
-    whole = total[..., 0, :, :] ** 2 / (total[..., 1, :, :] + RIDGE)
-    gain = (gradient**2 / (hessian + RIDGE)).sum(dim=0) - whole
-    found = torch.where(fits, gain, 0.0).flatten(-2).max(dim=-1)
-    return found.values, found.indices
+    (tasks, features, rows), blocks = bins.shape, -(-bins.shape[2] // ROWS)
+    table, sums = (bins.new_empty(tasks, k, features, BINS + 1, dtype=torch.float64) for k in (3 * SLOTS, 3))
+    gains, cuts = (bins.new_empty(tasks, SLOTS, features, dtype=kind) for kind in (torch.float64, torch.int32))
+    listed, count = (bins.new_empty(tasks, size, dtype=torch.int32) for size in (blocks * ROWS, blocks))
+    node, splits = (bins.new_zeros(tasks, size, dtype=torch.int64) for size in (rows, 4 * SLOTS))
+    high = slopes.half()
+    low = ((slopes - high) * 2048).half()
+    terms = torch.cat([torch.stack([high, low], dim=3).flatten(2), torch.ones_like(high[..., :1])], dim=2)
+    terms = torch.nn.functional.pad(terms, (0, 11))
+    width, how = 1 << (features - 1).bit_length(), {"SLOTS": SLOTS, "SIZE": BINS + 1}
+    rules = {"RIDGE": RIDGE, "FEWEST": FEWEST, "LEAST": LEAST}
+    with device_of(node):
+        for new in range(LEAVES):
+            sizes = new, features, rows
+            state = (gains, cuts, table, bins, trained, node, listed, count, splits)
+            kernels.split[(tasks * blocks,)](*state, *sizes, WIDTH=width, ROWS=ROWS, **how)
+            read = (bins, terms, listed, count, sums)
+            kernels.histogram[(tasks * -(-features // 2),)](*read, *sizes[1:], SIZE=BINS + 1, ROWS=ROWS, STEP=64)
+            found = (sums, table, splits, gains, cuts)
+            kernels.gain[(tasks * features,)](*found, *sizes[:2], **rules, **how, enable_fp_fusion=False)
+    leaves = table.view(tasks, SLOTS, 3, features, -1)[:, :LEAVES, :, 0].sum(dim=-1)
+    return node, leaves, splits.view(tasks, SLOTS, 4)[:, 1:LEAVES]
 
 
 def _numbered(splits: Tensor, values: Tensor, edges: Tensor) -> list[Tensor]:

@@ -27,7 +27,7 @@ except ImportError:
     triton = tl = None
 
 AVAILABLE = triton is not None
-ANY_SIZE = {"first", "segments", "room", "size", "pairs", "features"}
+ANY_SIZE = {"first", "segments", "room", "size", "pairs", "features", "new"}
 R = TypeVar("R")
 
 
@@ -272,23 +272,68 @@ def smallest(start, numbers, values, places, size, LANES: tl.constexpr, SLOTS: t
 
 
 @jit
-def histogram(bins, terms, chosen, count, sums, features, rows, SIZE: tl.constexpr, ROWS: tl.constexpr):
-    """Sums of g, h and 1 over the chosen rows in each bin of two features, as products with the indicators of bins."""
-    pid, pairs = tl.program_id(0), tl.cdiv(features, 2)
+def split(
+    gains, cuts, table, bins, trained, node, listed, count, splits, new, features, rows,
+    SLOTS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr,
+):
+    """Split the leaf of a task where the gain is largest, and list the training rows of the smaller child.
+
+    The rows are listed in blocks. As leaf 0 begins, all training rows are listed.
+    """
+    blocks = tl.cdiv(rows, ROWS)
+    task, block = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks
+    slot, feature, bin = tl.arange(0, SLOTS)[:, None], tl.arange(0, WIDTH)[None, :], tl.arange(0, SIZE)
+    known = (slot < new) & (feature < features)
+    gain = tl.load(gains + (task * SLOTS + slot) * features + feature, mask=known, other=-1.0)
+    gain = tl.reshape(gain, (SLOTS * WIDTH,))
+    largest, place = tl.max(gain, 0), tl.argmax(gain, 0)
+    leaf, of = place // WIDTH, place % WIDTH
+    cut = tl.load(cuts + (task * SLOTS + leaf) * features + of, mask=new > 0, other=0)
+    counts = tl.load(table + (((task * SLOTS + leaf) * 3 + 2) * features + of) * SIZE + bin)
+    stay, go = tl.sum(tl.where(bin <= cut, counts, 0.0), 0), tl.sum(tl.where(bin > cut, counts, 0.0), 0)
+    kind = tl.where(largest > 0, tl.where(go <= stay, 1, 2), 0)  # no split; the child that is new is smaller, or larger
+    i = block * ROWS + tl.arange(0, ROWS)
+    now = tl.load(node + task * rows + i, mask=i < rows, other=-1)
+    value = tl.load(bins + (task * features + of) * rows + i, mask=i < rows, other=0)
+    there = now == leaf
+    moves = there & (value > cut) & (kind > 0)
+    tl.store(node + task * rows + i, tl.where(moves, new, now), mask=i < rows)
+    smaller = moves | (new == 0)
+    if kind == 2:
+        smaller = there & (value <= cut)
+    counted = smaller.to(tl.int32) * tl.load(trained + task * rows + i, mask=i < rows, other=0).to(tl.int32)
+    order = tl.cumsum(counted, 0)
+    tl.store(listed + (task * blocks + block) * ROWS + order - 1, i, mask=counted > 0)
+    tl.store(count + task * blocks + block, tl.max(order, 0))
+    if block == 0:
+        out = splits + (task * SLOTS + new) * 4
+        tl.store(out, leaf.to(tl.int64))
+        tl.store(out + 1, of.to(tl.int64))
+        tl.store(out + 2, cut.to(tl.int64))
+        tl.store(out + 3, kind.to(tl.int64))
+
+
+@jit
+def histogram(
+    bins, terms, listed, count, sums, features, rows, SIZE: tl.constexpr, ROWS: tl.constexpr, STEP: tl.constexpr,
+):
+    """Sums of g, h and 1 over the listed rows in each bin of two features, as products with the indicators of bins."""
+    pid, pairs, blocks = tl.program_id(0), tl.cdiv(features, 2), tl.cdiv(rows, ROWS)
     task, first = (pid // pairs).to(tl.int64), pid % pairs * 2
     second = tl.minimum(first + 1, features - 1)
     at, term = tl.arange(0, SIZE), tl.arange(0, 16)[None, :]
     one, two = tl.zeros((SIZE, 16), tl.float32), tl.zeros((SIZE, 16), tl.float32)
-    number = tl.load(count + task)
-    for start in range(0, number, ROWS):
-        i = start + tl.arange(0, ROWS)
-        row = task * rows + tl.load(chosen + task * (rows + 1) + i, mask=i < number, other=0)
-        values = tl.load(terms + row[:, None] * 16 + term, mask=(i < number)[:, None], other=0.0)
-        row += task * (features - 1) * rows
-        of = tl.load(bins + row + first * rows, mask=i < number, other=255)
-        one = tl.dot((of[None, :] == at[:, None]).to(tl.float16), values, one)
-        of = tl.load(bins + row + second * rows, mask=i < number, other=255)
-        two = tl.dot((of[None, :] == at[:, None]).to(tl.float16), values, two)
+    for block in range(0, blocks):
+        number = tl.load(count + task * blocks + block)
+        for start in range(0, number, STEP):
+            i = start + tl.arange(0, STEP)
+            row = tl.load(listed + (task * blocks + block) * ROWS + i, mask=i < number, other=0)
+            values = tl.load(terms + (task * rows + row)[:, None] * 16 + term, mask=(i < number)[:, None], other=0.0)
+            value = bins + task * features * rows + row
+            of = tl.load(value + first * rows, mask=i < number, other=255)
+            one = tl.dot((of[None, :] == at[:, None]).to(tl.float16), values, one)
+            of = tl.load(value + second * rows, mask=i < number, other=255)
+            two = tl.dot((of[None, :] == at[:, None]).to(tl.float16), values, two)
     scale = tl.where((term == 1) | (term == 3), 1 / 2048, 1.0)
     out = sums + 3 * task * features * SIZE + at
     for k in tl.static_range(3):
@@ -298,38 +343,41 @@ def histogram(bins, terms, chosen, count, sums, features, rows, SIZE: tl.constex
         tl.store(out + (k * features + second) * SIZE, of_second)
 
 
-# fmt: on
-def histograms_of(bins: Tensor, slopes: Tensor, size: int) -> Callable[[Tensor], Tensor]:
-    """A function of chosen rows: sums of both slopes and of ones in each bin, shape (tasks, 3, features, size).
+@jit
+def gain(
+    sums, table, splits, gains, cuts, new, features,
+    RIDGE: tl.constexpr, FEWEST: tl.constexpr, LEAST: tl.constexpr, SLOTS: tl.constexpr, SIZE: tl.constexpr,
+):
+    """The sums of both children in one feature, and its best gain, `Σ G²/(H + RIDGE)` of both sides less the whole's.
 
-    `bins` has the shape (tasks, features, rows), `slopes` (tasks, rows, 2). In the kernel, a slope is two terms of 11
-    bits.
+    The sums of the listed rows are those of the new child or of the other one; the rest has the difference.
     """
-    tasks, features, rows = bins.shape
-    if not has_kernels(bins.device):
-        values = torch.nn.functional.pad(slopes.double(), (0, 1), value=1.0).movedim(2, 1)[:, :, None]
-        place = (bins.long() + size * torch.arange(features, device=bins.device)[:, None])[:, None]
+    pid, bin = tl.program_id(0), tl.arange(0, SIZE)
+    task, feature, step = (pid // features).to(tl.int64), pid % features, features * SIZE
+    leaf, kind = tl.load(splits + (task * SLOTS + new) * 4), tl.load(splits + (task * SLOTS + new) * 4 + 3)
+    listed = sums + (3 * task * features + feature) * SIZE + bin
+    old = table + ((task * SLOTS + leaf) * 3 * features + feature) * SIZE + bin
+    some_g, some_h, some_n = tl.load(listed), tl.load(listed + step), tl.load(listed + 2 * step)
+    rest_g, rest_h, rest_n = tl.load(old) - some_g, tl.load(old + step) - some_h, tl.load(old + 2 * step) - some_n
+    # bins without rows add exact zeros in the same order on both sides of them, so that their gains are equal
+    earlier = bin[None, :] <= bin[:, None]
+    for child in tl.static_range(2):
+        slot = task * SLOTS + (new if child else leaf)
+        whose = (kind < 2) == (child > 0)
+        g, h, n = tl.where(whose, some_g, rest_g), tl.where(whose, some_h, rest_h), tl.where(whose, some_n, rest_n)
+        out = table + (slot * 3 * features + feature) * SIZE + bin
+        tl.store(out, g)
+        tl.store(out + step, h)
+        tl.store(out + 2 * step, n)
+        below_g, all_g = tl.sum(tl.where(earlier, g[None, :], 0.0), 1), tl.sum(g, 0)
+        below_h, all_h = tl.sum(tl.where(earlier, h[None, :], 0.0), 1), tl.sum(h, 0)
+        below_n, all_n = tl.sum(tl.where(earlier, n[None, :], 0.0), 1), tl.sum(n, 0)
+        fits = (below_n >= FEWEST) & (all_n - below_n >= FEWEST) & (below_h >= LEAST) & (all_h - below_h >= LEAST)
+        above_g, above_h = all_g - below_g, all_h - below_h
+        found = below_g * below_g / (below_h + RIDGE) + above_g * above_g / (above_h + RIDGE)
+        found = tl.where(fits, found - all_g * all_g / (all_h + RIDGE), 0.0)
+        tl.store(gains + slot * features + feature, tl.max(found, 0))
+        tl.store(cuts + slot * features + feature, tl.argmax(found, 0))
 
-        def added(chosen: Tensor) -> Tensor:
-            some = (values * chosen[:, None, None]).expand(-1, -1, features, -1).flatten(2)
-            sums = some.new_zeros(tasks, 3, features * size)
-            return sums.scatter_add_(2, place.expand(-1, 3, -1, -1).flatten(2), some).view(tasks, 3, features, size)
 
-        return added
-    high = slopes.half()
-    low = ((slopes - high) * 2048).half()
-    terms = torch.cat([torch.stack([high, low], dim=3).flatten(2), torch.ones_like(high[..., :1])], dim=2)
-    terms = torch.nn.functional.pad(terms, (0, 11))
-    number = torch.arange(rows, device=bins.device).expand(tasks, -1)
-    listed = torch.zeros((tasks, rows + 1), dtype=torch.long, device=bins.device)
-
-    def multiplied(chosen: Tensor) -> Tensor:
-        place = chosen.cumsum(dim=1)
-        listed.scatter_(1, torch.where(chosen, place - 1, rows), number)
-        sums = torch.empty((tasks, 3, features, size), dtype=torch.float64, device=bins.device)
-        given = (bins, terms, listed, place[:, -1].contiguous(), sums, features, rows)
-        with device_of(sums):
-            histogram[(tasks * -(-features // 2),)](*given, SIZE=size, ROWS=64, num_warps=4)
-        return sums
-
-    return multiplied
+# fmt: on
