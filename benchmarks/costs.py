@@ -3,10 +3,12 @@
     python -m benchmarks.costs [--smoke] [--device cpu|cuda] [--only neighbors quick default] [--out results.json]
     python -m benchmarks.costs --draw results.json other.json
 
-Each point is a process of its own: imports, a small assessment that compiles, then the measured one. Memory is the peak
-of the process beyond what it had before, or that of the GPU. Points that would take more than 60 s or 20 GB are not
-run: they are extrapolated with the exponent of the last two, and marked. Inputs are normal float32 with fixed seeds.
-The exponent of a series is fitted to the upper half of its measured points. `--draw` writes docs/images/costs.svg.
+On the CPU each point is a process of its own: imports, a small assessment, then the measured one. On a GPU the points
+share a process, and the measured assessment is the second one of its size, so that nothing is compiled. Memory is the
+peak of the process beyond what it had before, or that of the GPU. Points that would take more than 60 s or 20 GB are
+not run: they are extrapolated with the exponent of the last two, and marked. Inputs are normal float32 with fixed
+seeds. The exponent of a series is fitted to the upper half of its measured points. `--draw` writes the figure of the
+docs, docs/images/costs.svg.
 """
 
 from __future__ import annotations
@@ -63,11 +65,18 @@ def series(work: str, device: str, varied: str, values: Sequence[int], most: flo
         row: Row = {"work": work, "device": device, "varied": varied, **size}
         found = extrapolated(rows, varied, value)
         if found["seconds"] <= most and found["bytes"] <= MOST_BYTES and not _given_up(rows):
-            words = ["--point", json.dumps({"work": work, "device": device, **size})]
-            rows.append(row | json.loads(in_new_process("benchmarks.costs", *words)) | {"extrapolated": False})
+            rows.append(row | _measured(work, device, size) | {"extrapolated": False})
         else:
             rows.append(row | found | {"extrapolated": True})
         yield rows[-1]
+
+
+def _measured(work: str, device: str, size: dict[str, int]) -> dict[str, float]:
+    if device != "cpu":
+        return point(work, device, **size)
+    words = json.dumps({"work": work, "device": device, **size})
+    found: dict[str, float] = json.loads(in_new_process("benchmarks.costs", "--point", words))
+    return found
 
 
 def _given_up(rows: Sequence[Row]) -> bool:

@@ -227,6 +227,11 @@ def test_what_the_test_does_not_confirm_is_not_called_indistinguishable():
     assert "about 50 % [40 %, 60 %]" in found
 
 
+def test_an_end_that_excludes_0_does_not_read_as_0():
+    found = verdict("auto", scores(score(0.02, 0.003, 0.1), c2st=score(0.5, p_value=0.33)), None)
+    assert "about 2 % [0.3 %, 10 %] of its samples seem to be misplaced" in found
+
+
 @pytest.mark.parametrize(
     ("change", "kind"),
     [

@@ -387,4 +387,5 @@ def _amount(score: Score, share: float | None = None) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    digits = 1 if 0 < share < 0.005 else 0  # a bound that excludes 0 does not read as 0
+    return f"{100 * share:.{digits}f} %"
