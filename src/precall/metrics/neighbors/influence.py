@@ -270,8 +270,8 @@ class BallValues:
 def spread_to_neighbors(lists: Counts, gained: Array | Counts) -> Array:
     """For each sample i, the sum of `gained` over the samples that have i in their list."""
     some = np.flatnonzero(gained)  # often few
-    index = lists.T.take(some, axis=1).ravel()  # neighbour by neighbour, as the lists are in memory
-    return np.asarray(np.bincount(index, np.tile(gained[some].astype(np.float64), lists.shape[1]), len(lists)))
+    values = gained[some].astype(np.float64)
+    return np.asarray(sum(np.bincount(one[some], values, len(lists)) for one in lists.T))
 
 
 def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Counts) -> float:
