@@ -24,7 +24,7 @@ check: .venv/.dev  ## lint, types, licences of dependencies; warns about known v
 	$(BIN)/python tools/audit.py
 
 bench: .venv/.dev  ## the benchmarks, one after the other, on an otherwise idle machine
-	for name in neighbors exactness folders sources tune theory curve_error left_out hidden ablation sanity coverage tradeoff plans blends ratios prompts sketches scale large_table default_encoder one_answer schedules costs; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	for name in neighbors exactness folders sources tune theory curve_error left_out hidden local ablation sanity coverage tradeoff plans blends ratios prompts sketches scale large_table default_encoder one_answer schedules costs; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 experiments: .venv/.dev  ## run again the figures that take minutes, and check every number and claim of docs/experiments.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.check --rerun
