@@ -151,7 +151,7 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
         assert exact.alpha(1.0) < spectrum.alpha(1.0) < 0.95
     elif name in ("interactions", "thin"):  # without the columns themselves, or with one cut: the change of scale only
         assert exact.alpha(1.0) < spectrum.alpha(1.0) < exact.alpha(1.0) + 0.15
-    elif name in ("linear", "sparse", "discriminant"):  # the log-ratio is quadratic: a linear rule sees the shift only
+    elif name in ("linear", "discriminant"):  # the log-ratio is quadratic: a linear rule sees the shift only
         assert exact.alpha(1.0) + 0.2 < spectrum.alpha(1.0) < 0.93
     else:
         assert spectrum.alpha(1.0) == pytest.approx(exact.alpha(1.0), abs=0.07)
@@ -543,11 +543,13 @@ def test_the_learning_curve_is_extrapolated_only_where_it_still_falls():
         return 1.5 * (0.75 - x - np.sqrt(0.2 / n) * rng.normal(size=x.size)) / spread
 
     small, large = [judged(0.4), judged(0.4)], judged(0.8)
-    excess = held_out.learning_excess(small=small, large=large, real=real, n_small=0.4, n_large=0.8)
+    excess = held_out.learning_excess(small=small, large=large, real=real, growth=2.0, errors=2.0)
     raw = RatioSpectrum.from_scores(real=large[real], fake=large[~real])
     assert error(raw, toy) > 0.025
     assert error(held_out.lowered(raw, excess), toy) < 0.4 * error(raw, toy)
-    assert held_out.learning_excess(small=[large], large=large, real=real, n_small=0.4, n_large=0.8) is None
+    slowly = held_out.learning_excess(small=small, large=large, real=real, growth=2 ** (1 / 3), errors=2.0)
+    np.testing.assert_allclose(slowly, excess / (2 ** (1 / 3) - 1))
+    assert held_out.learning_excess(small=[large], large=large, real=real, growth=2.0, errors=2.0) is None
     assert held_out.lowered(raw, None) is raw
 
 
@@ -796,15 +798,25 @@ def test_an_interval_contains_what_was_shrunk():
     scores = held_out_scores(0.12)
     values, drawn = read(scores.spectrum()), scores.resampled(seed=0)
     hidden = np.mean([one["tv"] for one in drawn]) - values["tv"]
-    centred = [shifted(one, values, drawn) for one in drawn]
-    reached, without = (scores.intervals(values, made)["tv"].high for made in (drawn, centred))
+    as_seen = read(replace(scores, shrunk=False).spectrum())
+    reached, expected = (scores.intervals(start, drawn)["tv"].high for start in (values, as_seen))
     assert hidden > 0.03
-    assert reached > without + hidden / 2
+    assert reached == pytest.approx(expected, abs=0.01)
 
 
-def shifted(one, values, drawn):
-    """A draw of the same spread whose mean over all draws is the estimate."""
-    return {name: value - np.mean([other[name] for other in drawn]) + values[name] for name, value in one.items()}
+def test_an_interval_reaches_farther_where_learning_still_gains():
+    """Models of fewer samples are noisier; if they were as good, nothing would be left to learn."""
+    rng, scores = np.random.default_rng(1), held_out_scores(2.0, n=1000)
+    noisy = scores.scores + 0.6 * rng.normal(size=(3, 2000))
+    learnt = replace(scores, inner=np.tile(scores.scores, (3, 1)))
+    learning = replace(scores, inner=noisy)
+    values, drawn = read(learnt.spectrum()), learnt.resampled(seed=0)
+    for name, sign in (("tv", 1), ("area", -1)):
+        ends = [one.intervals(values, drawn)[name] for one in (learnt, learning)]
+        start = read(learning.worst)[name] - values[name]
+        assert sign * start > 0.05
+        learnt_end, learning_end = (one.high if sign > 0 else one.low for one in ends)
+        assert sign * (learning_end - learnt_end) > 0.7 * sign * start
 
 
 def test_training_varies_though_the_difference_is_shrunk_to_none():
@@ -838,7 +850,7 @@ def interval_of_the_rest(scores, drawn):
 
 def test_where_nothing_is_missed_a_third_sample_of_the_model_would_hide_it():
     """One fake counts as three reals at λ = 3: three unseen fakes in n may hide 9/n of the data."""
-    scores = held_out_scores(0.0)
+    scores = replace(held_out_scores(0.0), scores=np.zeros(400), inner=np.zeros((3, 400)))
     nothing = {info.name: info.high if info.better == "higher" else info.low for info in READ}
     found = scores.intervals(nothing, [nothing] * held_out.BOOTSTRAPS)
     assert found["missed"].high == pytest.approx(9 / 200)

@@ -18,6 +18,7 @@ from precall.theory.arrays import Tensor, gram, to_numpy
 PER_COMPONENT = 40  # least number of training points per component of a mixture
 STEPS, TOLERANCE = 15, 1e-3  # most steps, and the gain in mean log-likelihood below which they end
 WEIGHT_STEPS = 30  # steps for the weights of known components
+ADAPTING, PRIOR = 3, 4  # steps that adapt components to one class, and rows per axis that a common one counts as
 FLOOR = 1e-3  # added to every variance
 
 
@@ -106,6 +107,32 @@ def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[
         if not going.any():
             break
     return [(w[:size], c[:size]) for w, c, size in zip(log_weights, coefficients, numbers, strict=True)]
+
+
+def adapted(common: Tensor, log_weights: Tensor, x: Tensor) -> Tensor:
+    """A mixture of the rows of `x`, whose components have moved and changed their widths from these common ones.
+
+    Each common component counts as `PRIOR` rows per axis beside those of `x`: maximum a posteriori estimation (Gauvain
+    and Lee, 1994, Maximum a posteriori estimation for multivariate Gaussian mixture observations).
+
+    Returns:
+        Coefficients as in `log_densities`, with the log-weight of each component added to its constant.
+    """
+    slopes, curvatures = common[:, 1:].chunk(2, dim=1)
+    means, variances, terms = -slopes / (2 * curvatures), -1 / (2 * curvatures), _terms(x)
+    prior = PRIOR * x.shape[1] * torch.cat([torch.ones_like(common[:, :1]), means, variances + means**2], dim=1)
+    mixture = weighted_components(log_weights, common)
+    for _ in range(ADAPTING):
+        sums = (mixture @ terms).softmax(dim=0) @ terms.T
+        shares = ((sums[:, 0] + 0.5) / (len(x) + 0.5 * len(common))).log()
+        means, squares = ((sums + prior)[:, 1:] / (sums + prior)[:, :1]).chunk(2, dim=1)
+        mixture = weighted_components(shares, _coefficients(means, squares - means**2 + FLOOR))
+    return mixture
+
+
+def weighted_components(log_weights: Tensor, coefficients: Tensor) -> Tensor:
+    """Coefficients with the log-weight of each component added to its constant."""
+    return torch.cat([coefficients[:, :1] + log_weights[:, None], coefficients[:, 1:]], dim=1)
 
 
 def log_densities(coefficients: Tensor, x: Tensor) -> Tensor:

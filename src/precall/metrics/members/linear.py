@@ -1,14 +1,12 @@
-"""Linear members: of all points by a discriminant or by logistic regression, and of few columns."""
+"""Linear members: a discriminant, and logistic regression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from precall.lazy import torch
 from precall.metrics.members.gaussians import shrunk
-from precall.metrics.members.views import NARROW, Seen, Task
+from precall.metrics.members.views import Seen, Task
 from precall.theory.arrays import Tensor, gram
 from precall.theory.logistic import ridge_logistic
 
@@ -40,36 +38,3 @@ def linear(task: Task, seed: int) -> Linear:
     """`log p/q = w·x + b` by ridge logistic regression; the model is correct if the log-ratio is linear."""
     w, b = ridge_logistic(task.rows.points[task.train], task.labels, ridge=100.0)
     return Linear(w, b - task.log_odds)
-
-
-@dataclass(frozen=True, eq=False)
-class Sparse:
-    """A linear function of few columns."""
-
-    columns: Tensor  # index of each column, shape (c,)
-    scale: Tensor  # mean and standard deviation of each column, shape (2, c)
-    weights: Tensor  # weight of each standardised column
-    offset: Tensor  # the function where all of them are 0
-
-    def log_ratio(self, rows: Seen) -> Tensor:
-        return standardised(rows.columns(self.columns), self.scale).T @ self.weights + self.offset
-
-
-def sparse(task: Task, seed: int) -> Sparse:
-    """Logistic regression on the columns whose means differ beyond what the best of as many columns shows by chance."""
-    columns, train = task.columns[:NARROW], task.rows.part(task.train)
-    x = train.columns(columns)
-    deviation, mean = torch.std_mean(x.double(), dim=1, correction=0)
-    scale = torch.stack([mean, torch.where(deviation > 0, deviation, torch.inf)])
-    z, labels = standardised(x, scale), task.labels
-    real, fake = z[:, labels], z[:, ~labels]
-    error = (real.var(dim=1, correction=0) / real.shape[1] + fake.var(dim=1, correction=0) / fake.shape[1]).sqrt()
-    chance = np.sqrt(2 * np.log(2 * task.rows.x.shape[1]))  # of the largest of as many standardised differences
-    chosen = (real.mean(dim=1) - fake.mean(dim=1)).abs() > chance * error + 1e-12
-    w, b = ridge_logistic(z[chosen].T, labels, ridge=1.0)
-    return Sparse(columns[chosen], scale[:, chosen], w, b - task.log_odds)
-
-
-def standardised(x: Tensor, scale: Tensor) -> Tensor:
-    """Rows of `x` minus their means, divided by their standard deviations, in float64."""
-    return (x.double() - scale[0][:, None]) / scale[1][:, None]

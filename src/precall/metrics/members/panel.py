@@ -25,7 +25,6 @@ FOLDS = 5
 INNER = 3  # number of folds inside the training half of the certificate of `auto`
 MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "linear": each(linear.linear),
-    "sparse": each(linear.sparse),
     "discriminant": each(linear.discriminant),
     "quadratic": each(panel_members.quadratic),
     "marginals": each(columns.marginals),
@@ -34,6 +33,7 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "radial": panel_members.radial,
     "modes": partial(panel_members.modes, view="leading"),
     "islands": partial(panel_members.modes, view="white"),
+    "widths": partial(panel_members.modes, view="narrow"),
     "rank_quadratic": each(ranks.rank_quadratic),
     "interactions": ranks.interactions,
     "summaries": each(ranks.summaries),

@@ -20,17 +20,23 @@ from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.gaussians import (
     GaussianPair,
+    adapted,
     fitted_mixtures,
     gaussian,
     log_densities,
     mahalanobis,
     mixture_weights,
+    weighted_components,
 )
 from precall.metrics.members.views import Seen, Task
 from precall.theory.arrays import Tensor, gram, to_numpy
 
 RADII = 8  # number of components of the mixtures of radii
-MIXTURES = {"leading": (20, 40_000), "white": (100, 4000)}  # components on such axes, and most rows to fit them to
+MIXTURES = {
+    "leading": (20, 40_000),
+    "white": (100, 4000),
+    "narrow": (20, 2000),
+}  # components on such axes, and most rows
 REFINEMENTS, REFINING = 2, 20  # steps that refine the hidden axes, and components of the mixture for them
 
 
@@ -89,8 +95,7 @@ def radial(tasks: Sequence[Task], seed: int) -> list[Radial]:
         mean, root, scale, x = task.rows.once("ellipsoid", partial(_ellipsoid, fit=task.fit))
         found.append((mean, root, scale))
         sets += [x[task.real], x[task.fake]]
-    # with the log-weight of each component added to its constant
-    mixtures = [torch.cat([c[:, :1] + w[:, None], c[:, 1:]], dim=1) for w, c in fitted_mixtures(sets, RADII, seed)]
+    mixtures = [weighted_components(*one) for one in fitted_mixtures(sets, RADII, seed)]
     return [Radial(*of, *pair) for of, *pair in zip(found, mixtures[::2], mixtures[1::2], strict=True)]
 
 
@@ -115,10 +120,14 @@ class Modes:
     axes: Tensor  # as columns
     components: Tensor  # coefficients of the log-densities of the components
 
+    def points(self, rows: Seen) -> Tensor:
+        """The rows on the axes."""
+        return rows.view(f"{self.view} axes", lambda whole: getattr(whole, self.view) @ self.axes)
+
     def log_densities(self, rows: Seen) -> Tensor:
         """Log-density of each component at each row."""
         name = f"modes on {self.view} axes"
-        return rows.view(name, lambda whole: log_densities(self.components, getattr(whole, self.view) @ self.axes))
+        return rows.view(name, lambda whole: log_densities(self.components, self.points(whole)))
 
     @classmethod
     def found(cls, rows: Seen, view: str, fit: Tensor, seed: int) -> Modes:
@@ -128,7 +137,7 @@ class Modes:
             x, (count, most) = getattr(whole, view)[fit], MIXTURES[view]
             some = x[:: -(-len(x) // most)]
             axes = torch.eye(x.shape[1], device=x.device)
-            axes = axes if view == "leading" else refined_axes(some.double(), whole.views.hidden).float()
+            axes = axes if view != "white" else refined_axes(some.double(), whole.views.hidden).float()
             known = fitted_mixtures([some @ axes], count, seed)[0][1] if axes.shape[1] else x.new_zeros(1, 1).double()
             return cls(view, axes, known)
 
@@ -137,22 +146,23 @@ class Modes:
 
 
 @dataclass(frozen=True, eq=False)
-class ModeWeights:
-    """Two mixtures with common components."""
+class OwnModes:
+    """Two mixtures, adapted from common components."""
 
     modes: Modes
-    real: Tensor  # log-weight of each component in the mixture of the reals
+    real: Tensor  # coefficients of the log-densities of the components of the reals, with weights
     fake: Tensor  # the same for the fakes
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        at = self.modes.log_densities(rows)
-        return (at + self.real).logsumexp(dim=1) - (at + self.fake).logsumexp(dim=1)
+        x = self.modes.points(rows)
+        return log_densities(self.real, x).logsumexp(dim=1) - log_densities(self.fake, x).logsumexp(dim=1)
 
 
-def modes(tasks: Sequence[Task], seed: int, view: str) -> list[ModeWeights]:
-    """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
+def modes(tasks: Sequence[Task], seed: int, view: str) -> list[OwnModes]:
+    """Log-ratio of two mixtures, adapted from components that are fitted to the union.
 
-    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes. It is 0 if there are no axes.
+    `p/q = Σ_k π_k N(μ_k, s_k²) / Σ_k ρ_k N(ν_k, t_k²)` models dropped, invented and reweighted modes, and modes that
+    have moved or are wider or narrower. It is 0 if there are no axes.
     """
     found = []
     for rows, some in groupby(tasks, key=lambda task: task.rows):
@@ -161,14 +171,15 @@ def modes(tasks: Sequence[Task], seed: int, view: str) -> list[ModeWeights]:
         members = torch.zeros(len(rows.x), len(sides), dtype=torch.float64, device=rows.x.device)
         for column, (_, side) in enumerate(sides):
             members[side, column] = 1
-        weights = mixture_weights(known.log_densities(rows), members).log().T
-        found += [ModeWeights(known, *pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
+        weights, x = mixture_weights(known.log_densities(rows), members).log().T, known.points(rows)
+        own = [adapted(known.components, one, x[side]) for one, (_, side) in zip(weights, sides, strict=True)]
+        found += [OwnModes(known, *pair) for pair in zip(own[::2], own[1::2], strict=True)]
     return found
 
 
 def nearest_modes(rows: Seen, fit: Tensor, seed: int) -> Tensor:
     """Whether each component, on axes of either kind, is the most likely one of each row, as 0 or 1."""
-    nearest = [Modes.found(rows, view, fit, seed).log_densities(rows).argmax(dim=1) for view in MIXTURES]
+    nearest = [Modes.found(rows, view, fit, seed).log_densities(rows).argmax(dim=1) for view in ("leading", "white")]
     return torch.cat([torch.nn.functional.one_hot(one) for one in nearest], dim=1).double()
 
 
