@@ -24,7 +24,8 @@ PERMUTATIONS = 8
 MANY = 10_000  # samples from which computations take longer than handing Python from thread to thread
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the true score: sampling, training, and on the worse side what a better classifier may find"
-UNSEEN = 1.4  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
+UNSEEN = 1.1  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
+ESTIMATED, SLOW = (1.0, 2.0), (1 / 3, 1.0)  # of the learning curve: power of 1/n, and errors that a gain must exceed
 SLOPES = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 801)])  # slopes λ at which the learning curve is extrapolated
 
 
@@ -48,18 +49,20 @@ class HeldOutScores:
         simple, shrinkage = calibrated_sparingly(self.scores, self.real, self.fold, smooth, line)
         return smooth, shrinkage * simple if self.shrunk else simple
 
-    def excess(self) -> Array | None:
+    def excess(self, rate: float = ESTIMATED[0], errors: float = ESTIMATED[1]) -> Array | None:
         """The correction by the learning curve, or None."""
         if self.inner is None:
             return None
         scored = ~np.isnan(self.inner[0])
+        small, growth = list(self.inner[:, scored]), (self.n_outer / self.n_inner) ** rate
         return learning_excess(
-            small=list(self.inner[:, scored]),
-            large=self.scores[scored],
-            real=self.real[scored],
-            n_small=self.n_inner,
-            n_large=self.n_outer,
+            small=small, large=self.scores[scored], real=self.real[scored], growth=growth, errors=errors
         )
+
+    @cached_property
+    def worst(self) -> RatioSpectrum:
+        """The curve, not shrunk, if classifiers still learn as slowly as local rules do (`SLOW`)."""
+        return plugged_in(replace(self, shrunk=False).log_ratios()[1], self.real, self.excess(*SLOW))
 
     def spectrum(self, known: tuple[Array, Array] | None = None) -> RatioSpectrum:
         """The curve: from calibrated ratios (see `log_ratios`) and the learning curve, or from the order of scores."""
@@ -103,21 +106,23 @@ class HeldOutScores:
         `values` and `drawn` have the scores and points of the curve and of bootstrap samples, by the names in `READ`.
         A score s counts as its angle `asin √s`: that of a share of n samples has the variance 1/4n, whatever the share
         is, and no variance is smaller. An interval starts from `values` or, where they lie farther out, from the mean
-        of the draws, since an unclear difference was shrunk in `values`. On the worse side it reaches `UNSEEN` times as
-        far: a classifier may miss a difference, but finds none where there is none; and repeats that were left out may
-        be draws of a few values that the other set has never. If an estimate `failed` and was replaced by its
-        certificate, a bound on one side only, that side extends to the end of the range.
+        of the draws, since an unclear difference was shrunk in `values`. On the worse side it also starts from the
+        `worst` curve, and reaches `UNSEEN` times as far: a classifier may miss a difference, but finds none where there
+        is none. Repeats that were left out may be draws of a few values that the other set has never. If an estimate
+        `failed` and was replaced by its certificate, a bound on one side only, that side extends to the end of the
+        range.
         """
         from scipy.special import stdtrit
 
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
         counts = np.array([COUNTS.get(info.name, 1.0) for info in READ])
-        (value,), draws = _angles([values]), _angles(drawn)
+        (value, slow), draws = _angles([values, values if self.inner is None else read(self.worst)]), _angles(drawn)
         variance = np.maximum(draws.var(axis=0, ddof=1) + self.training_variance, counts / (4 * n))
         lower = np.array([info.better == "lower" for info in READ])
         worse = np.sin(value) ** 2 + np.where(lower, self.uncounted, -self.uncounted)
         worse = np.arcsin(np.sqrt(np.clip(worse, 0.0, 1.0)))
-        starts = np.stack([value, worse, value if failed else draws.mean(axis=0)])
+        slow = np.where(lower, np.maximum(value, slow), np.minimum(value, slow))
+        starts = np.stack([value, worse, slow, value if failed else draws.mean(axis=0)])
         first, last = starts.min(axis=0), starts.max(axis=0)
         covers, reach = (GIVEN_TRAINING, 1.0) if self.inner is None else (COVERS, np.inf if failed else UNSEEN)
         half = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
@@ -190,24 +195,22 @@ def _angles(drawn: Sequence[Mapping[str, float]]) -> Array:
     return np.asarray(np.arcsin(np.sqrt(np.clip([[one[info.name] for info in READ] for one in drawn], 0.0, 1.0))))
 
 
-def learning_excess(
-    *, small: Sequence[Array], large: Array, real: Flags, n_small: float, n_large: float
-) -> Array | None:
+def learning_excess(*, small: Sequence[Array], large: Array, real: Flags, growth: float, errors: float) -> Array | None:
     """Estimated distance of the score's curve above the true curve at each of `SLOPES`; None if there is no clear gain.
 
-    Estimation errors decrease as 1/n. With curves from training sets of two sizes, `α(n) = α + a/n` gives
-    `α(n_large) − α = (α(n_small) − α(n_large)) n_small/(n_large − n_small)`. Both curves are computed on the same
-    samples, on which neither model was trained. The difference is multiplied by the positive part of `1 − (2 s/D)²`,
-    where D is the gain in log-loss from the larger set and s its standard error.
+    With curves from training sets of two sizes, `α(n) = α + a n^−r` gives `α(n_large) − α = (α(n_small) − α(n_large)) /
+    (g − 1)` with the growth `g = (n_large/n_small)^r`. Estimation errors decrease at the rate r = 1, those of local
+    rules far more slowly. Both curves are computed on the same samples, on which neither model was trained. The
+    difference is multiplied by the positive part of `1 − (e s/D)²`, where D is the gain in log-loss from the larger
+    set, s its standard error, and e the number of `errors`.
     """
     gain = np.mean([log_losses(score, real) for score in small], axis=0) - log_losses(large, real)
-    mean, error = gain.mean(), gain.std() / np.sqrt(len(gain))
-    if mean <= 2 * error:
+    mean, error = gain.mean(), errors * gain.std() / np.sqrt(len(gain))
+    if mean <= error:
         return None
-    # (1 − (2 s/D)²) n_small/(n_large − n_small), the factor of α(n_small) − α(n_large)
-    shrink = (1 - (2 * error / mean) ** 2) * n_small / (n_large - n_small)
+    factor = (1 - (error / mean) ** 2) / (growth - 1)  # (1 − (e s/D)²)/(g − 1)
     curves = [RatioSpectrum.from_scores(real=s[real], fake=s[~real]).alpha(SLOPES) for s in (large, *small)]
-    return np.asarray(shrink * (np.mean(curves[1:], axis=0) - curves[0]))
+    return np.asarray(factor * (np.mean(curves[1:], axis=0) - curves[0]))
 
 
 def lowered(spectrum: RatioSpectrum, excess: Array | None) -> RatioSpectrum:
