@@ -54,7 +54,7 @@ def blobs(centres: Array, spread: float, noise: int) -> tuple[Sampler, LogDensit
     def log_density(x: Array) -> Array:
         y = (x @ turned.T)[:, :inside]
         squares = (y**2).sum(axis=1)[:, None] - 2 * y @ centres.T + (centres**2).sum(axis=1)
-        return log_sum(-squares / (2 * spread**2)) - inside * np.log(spread)
+        return np.asarray(log_sum(-squares / (2 * spread**2)) - inside * np.log(spread))
 
     return drawn, log_density
 
@@ -73,7 +73,7 @@ def cities(count: int, dim: int, seed: int) -> Array:
 def modes(count: int, dim: int) -> Array:
     """Centres of modes with spread 1 that hardly overlap."""
     centres = np.random.default_rng(count).standard_normal((count, dim))
-    return 10 * centres / np.linalg.norm(centres, axis=1, keepdims=True)
+    return np.asarray(10 * centres / np.linalg.norm(centres, axis=1, keepdims=True))
 
 
 def shell(thickness: float, dim: int) -> Sampler:
@@ -81,7 +81,7 @@ def shell(thickness: float, dim: int) -> Sampler:
 
     def drawn(n: int, rng: Rng) -> Array:
         x = rng.standard_normal((n, dim))
-        return x / np.linalg.norm(x, axis=1, keepdims=True) * (1 + thickness * rng.standard_normal((n, 1)))
+        return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True) * (1 + thickness * rng.standard_normal((n, 1))))
 
     return drawn
 
