@@ -123,7 +123,8 @@ def adapted(common: Tensor, log_weights: Tensor, x: Tensor) -> Tensor:
     prior = PRIOR * x.shape[1] * torch.cat([torch.ones_like(common[:, :1]), means, variances + means**2], dim=1)
     mixture = weighted_components(log_weights, common)
     for _ in range(ADAPTING):
-        sums = (mixture @ terms).softmax(dim=0) @ terms.T
+        share = mixture @ terms
+        sums = share.sub_(share.logsumexp(dim=0)).exp_() @ terms.T  # softmax depends on the number of threads
         shares = ((sums[:, 0] + 0.5) / (len(x) + 0.5 * len(common))).log()
         means, squares = ((sums + prior)[:, 1:] / (sums + prior)[:, :1]).chunk(2, dim=1)
         mixture = weighted_components(shares, _coefficients(means, squares - means**2 + FLOOR))
