@@ -50,21 +50,20 @@ def _drawn(n: int, size: int, generator: torch.Generator) -> Tensor:
 
 def _lloyd(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
     """Squared distances of each start, summed up to a constant, and all centres; an empty cell keeps its centre."""
-    parts, memory = [(rows, _columns(rows)) for rows in _parts(x, len(centres))], x.new_empty(0)
+    parts, memory = [_columns(rows) for rows in _parts(x, len(centres))], x.new_empty(0)
 
     def by_start(columns: Tensor) -> Tensor:
         return _distances(columns, centres, memory).view(-1, n_clusters, columns.shape[1])
 
     for _ in range(ITERATIONS):
-        sums, counts = centres.new_zeros(centres.shape), centres.new_zeros((len(centres), 1))
-        for rows, columns in parts:
+        sums = x.new_zeros(len(centres), x.shape[1] + 1)  # of the rows of each cell, and their number
+        for columns in parts:
             distances = by_start(columns)
             # 1 for the nearest centre of each start to each row, or for several ones, and 0 for the others; in place
             indicator = distances.eq_(distances.amin(1, keepdim=True)).view(len(centres), -1)
-            sums.addmm_(indicator, rows)  # a product: atomic additions would make the sums random on a GPU
-            counts += indicator.sum(1, keepdim=True)
-        centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
-    return torch.cat([by_start(columns).amin(1) for _, columns in parts], 1).double().sum(1), centres
+            sums.addmm_(indicator, columns.T)  # a product: atomic additions would make the sums random on a GPU
+        centres = torch.where(sums[:, -1:] > 0, sums[:, :-1] / sums[:, -1:].clamp(min=1), centres)
+    return torch.cat([by_start(columns).amin(1) for columns in parts], 1).double().sum(1), centres
 
 
 def _columns(rows: Tensor) -> Tensor:

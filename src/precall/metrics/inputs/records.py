@@ -43,14 +43,20 @@ def first_equal_row(x: Matrix | Tensor) -> Index:
         alike, found, known = np.flatnonzero(count[group] > 1), np.arange(len(x)), dict[bytes, int]()
         found[alike] = [known.setdefault(key, i) for i, key in zip(alike.tolist(), row_keys(x[alike]), strict=True)]
         return found
-    rows, places = x, torch.arange(len(x), device=x.device)
+    few = _numbers(x[:, :: max(1, x.shape[1] // COMPARED)], 0)
+    _, group, count = torch.unique(few, return_inverse=True, return_counts=True)
+    alike, found = torch.nonzero(count[group] > 1)[:, 0], np.arange(len(x))
+    if not len(alike):
+        return found
+    rows, places = x[alike], torch.arange(len(alike), device=x.device)
     for seed in range(9):
         _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
         first = torch.full_like(places, len(rows)).scatter_reduce_(0, group, places, "amin")[group]
         later = torch.nonzero(first != places)[:, 0]
         if bool((rows[later] == rows[first[later]]).all()):  # otherwise two rows share a number by chance
             break
-    return np.asarray(first.cpu())
+    found[to_numpy(alike)] = to_numpy(alike[first])
+    return found
 
 
 def _numbers(rows: Tensor, seed: int) -> Tensor:
@@ -111,7 +117,8 @@ def linked_rows(x: Matrix | Tensor, together: Index, real: Flags) -> Index:
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
         return together
-    rows = _sketched(_without_rare_entries(torch.as_tensor(x))[single])
+    rows = _without_rare_entries(torch.as_tensor(x))
+    rows = _sketched(rows if len(single) == len(x) else rows[single])
     queries = np.random.default_rng(0).permutation(len(rows))[:QUERIES]
     a, b = _twins(rows, queries)
     same, (n, m) = real[single[a]] == real[single[b]], (real.sum(), (~real).sum())
@@ -141,7 +148,7 @@ def _are_rare_entries(x: Tensor, most: float) -> Tensor:
     return (low | high).all(dim=0) & (torch.minimum(low.sum(dim=0), high.sum(dim=0)) <= most * len(x))
 
 
-def _sketched(x: Tensor) -> Array:
+def _sketched(x: Tensor) -> Tensor:
     """The rows with columns on one scale, in `SKETCH` random directions if they have more; distances change little."""
     some = x[:: -(-len(x) // SCALE_ROWS)].double()
     low, centre, high = torch.quantile(some, some.new_tensor((0.05, 0.5, 0.95)), dim=0)
@@ -150,10 +157,10 @@ def _sketched(x: Tensor) -> Array:
     d, rng = x.shape[1], np.random.default_rng(0)
     directions = rng.normal(size=(d, SKETCH)) if d > SKETCH else np.eye(d)
     onto = torch.as_tensor(directions, device=x.device)
-    return to_numpy(torch.cat([((part - centre) / scale) @ onto for part in torch.split(x, BLOCK)]))
+    return torch.cat([((part - centre) / scale) @ onto for part in torch.split(x, BLOCK)])
 
 
-def _twins(rows: Matrix, queries: Index) -> tuple[Index, Index]:
+def _twins(rows: Tensor, queries: Index) -> tuple[Index, Index]:
     """Pairs of twins, of which the first is one of the queries."""
     distance, near = _nearest(rows, queries)
     share = np.clip(10 ** (-5 / _dimension(distance)), 1e-3, 0.05)
@@ -168,18 +175,16 @@ def _dimension(distance: Array) -> float:
     return float(np.log(2) / np.log(growth)) if growth > 1 else np.inf  # distances grow like k^(1/d)
 
 
-def _nearest(rows: Matrix, queries: Index) -> tuple[Array, Index]:
+def _nearest(rows: Tensor, queries: Index) -> tuple[Array, Index]:
     """Distances and indices of the `NEIGHBORS` nearest rows of each query, in increasing order, without the query."""
-    norms, found = np.einsum("ij,ij->i", rows, rows), []
-    for part in np.array_split(queries, -(-len(queries) // BLOCK)):
-        square = norms - 2 * rows[part] @ rows.T
-        square[np.arange(len(part)), part] = np.inf
-        near = np.argpartition(square, NEIGHBORS - 1, axis=1)[:, :NEIGHBORS]
-        exact = np.linalg.norm(rows[part][:, None] - rows[near], axis=2)
-        order = np.argsort(exact, axis=1)
-        found.append((np.take_along_axis(exact, order, axis=1), np.take_along_axis(near, order, axis=1)))
-    distance, near = zip(*found, strict=True)
-    return np.concatenate(distance), np.concatenate(near)
+    norms, found = rows.square().sum(dim=1), []
+    for part in torch.as_tensor(queries, device=rows.device).split(BLOCK):
+        square = torch.addmm(norms, rows[part], rows.T, alpha=-2).scatter_(1, part[:, None], torch.inf)
+        near = square.topk(NEIGHBORS, dim=1, largest=False, sorted=False).indices
+        distance, order = torch.linalg.vector_norm(rows[part][:, None] - rows[near], dim=2).sort(dim=1)
+        found.append((distance, near.gather(1, order)))
+    distance, near = (to_numpy(torch.cat(one)) for one in zip(*found, strict=True))
+    return distance, near
 
 
 def _repeated(within: float, between: float, n: int, m: int) -> bool:

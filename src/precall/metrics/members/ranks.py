@@ -15,7 +15,7 @@ import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.members.gaussians import GaussianPair, gaussian, mahalanobis
-from precall.metrics.members.views import Seen, Task, sorted_values
+from precall.metrics.members.views import Ordered, Seen, Task, among
 from precall.theory.arrays import Tensor
 from precall.theory.logistic import ridge_logistic
 
@@ -45,7 +45,7 @@ class NormalScores:
     @classmethod
     def fit(cls, rows: Seen, fit: Tensor) -> NormalScores:
         """The map of the ranks of the rows with the indices `fit`."""
-        ordered = sorted_values(rows.narrow[fit].T.contiguous())
+        ordered = rows.ordered.some(fit)
         n = ordered.shape[1]
         knots = ordered[:, np.arange(min(n, RANKS)) * n // min(n, RANKS)].contiguous()
         z = _normal(knots, rows)
@@ -88,12 +88,12 @@ class NormalScores:
 
 def _normal(knots: Tensor, rows: Seen) -> Tensor:
     """Normal score of each value from its mean rank r among n knots: the quantile of (r + ½)/(n + 1)."""
-    return rows.view("normal quantiles", lambda whole: _quantiles(knots, whole.narrow.T.contiguous()).T)
+    return rows.view("normal quantiles", lambda whole: _quantiles(knots, whole.ordered).T)
 
 
-def _quantiles(knots: Tensor, columns: Tensor) -> Tensor:
-    twice = torch.searchsorted(knots, columns) + torch.searchsorted(knots, columns, right=True)
-    n = knots.shape[1]
+def _quantiles(knots: Tensor, columns: Ordered) -> Tensor:
+    first = [torch.searchsorted(columns.values, knots, right=right) for right in (False, True)]
+    twice, n = columns.counted(torch.cat(first, dim=1)), knots.shape[1]  # knots below each value, and up to it
     of_twice = torch.special.ndtri((torch.arange(2 * n + 1, dtype=torch.float64) / 2 + 0.5) / (n + 1))
     found: Tensor = of_twice.to(knots.device)[twice]
     return found
@@ -127,7 +127,8 @@ class Interactions:
     weights: Tensor  # weight of each product, and the offset
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        products = _standardised(_products(self.scores.of(rows), self.terms), self.scale)
+        products = _products(_with_ones(self.scores.of(rows)), self.terms)
+        products = _standardised(products.T, self.scale)
         return products @ self.weights[:-1] + self.weights[-1]
 
 
@@ -142,11 +143,12 @@ def interactions(tasks: Sequence[Task], seed: int) -> list[Interactions]:
         some = list(sharing)
         scores = NormalScores.of_task(some[0].rows, some[0].fit)
         z = scores.of(some[0].rows)
+        columns = _with_ones(z)
         for task, found in zip(some, _differing_products(z, some), strict=True):
             longest = max(map(len, found), default=1)
             filled = [[*term, *([z.shape[1]] * (longest - len(term)))] for term in found]
             terms = torch.tensor(filled, dtype=torch.long, device=z.device).reshape(-1, longest)
-            products = _products(z[task.train], terms)
+            products = _products(columns, terms)[:, task.train].T
             learnt.append(Interactions(scores, terms, *_regression(products, task, ridge=1.0)))
     return learnt
 
@@ -169,7 +171,7 @@ class Summaries:
     weights: Tensor  # weight of each piece, and the offset
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        pieces = _standardised(_pieces(self.scores.summaries(rows), self.knots), self.scale)
+        pieces = _standardised(_pieces(rows, self.scores, self.knots), self.scale)
         return pieces @ self.weights[:-1] + self.weights[-1]
 
 
@@ -181,19 +183,29 @@ def summaries(task: Task, seed: int) -> Summaries:
     """
     scores = NormalScores.of_task(task.rows, task.fit)
     found = scores.summaries(task.rows)
-    knots = torch.quantile(found[task.fit], found.new_tensor(BENDS), dim=0)
-    return Summaries(scores, knots, *_regression(_pieces(found[task.train], knots), task, ridge=10.0))
+    bends = found.new_tensor(BENDS)
+    knots = task.rows.once("bends of summaries", lambda _: torch.quantile(found[task.fit], bends, dim=0))
+    return Summaries(scores, knots, *_regression(_pieces(task.rows, scores, knots)[task.train], task, ridge=10.0))
 
 
-def _pieces(x: Tensor, knots: Tensor) -> Tensor:
-    """Each column, and its part above each of its knots: together, piecewise linear functions."""
-    return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
+def _pieces(rows: Seen, scores: NormalScores, knots: Tensor) -> Tensor:
+    """Each summary, and its part above each of its knots: together, piecewise linear functions."""
+
+    def of_all(whole: Seen) -> Tensor:
+        x = scores.summaries(whole)
+        return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
+
+    return rows.view("pieces of summaries", of_all)
 
 
-def _products(z: Tensor, terms: Tensor) -> Tensor:
-    """The product of the columns of each term, shape (n, terms)."""
-    padded = torch.cat([z.T, torch.ones_like(z[:, :1].T)])
-    return reduce(torch.mul, (padded.index_select(0, column) for column in terms.T)).T
+def _with_ones(z: Tensor) -> Tensor:
+    """The columns of `z`, and one of ones, shape (columns + 1, n)."""
+    return torch.cat([z.T, torch.ones_like(z[:, :1].T)])
+
+
+def _products(columns: Tensor, terms: Tensor) -> Tensor:
+    """The product of the columns of each term, shape (terms, n)."""
+    return reduce(torch.Tensor.mul_, (columns.index_select(0, column) for column in terms.T))
 
 
 def _standardised(products: Tensor, scale: Tensor) -> Tensor:
@@ -204,15 +216,17 @@ def _differing_products(z: Tensor, tasks: Sequence[Task]) -> list[list[tuple[int
     """For each task, columns of each product whose mean differs most between the classes, net of the search.
 
     There are at most `KEPT`. Products of k columns are products of ⌊k/2⌋ and of the others: a matrix product gives all
-    their means, and k ends where it would have more than `PRODUCTS` entries. A row is multiplied once for all tasks.
+    their means, and k ends where it would have more than `PRODUCTS` entries. A row is multiplied once for all tasks,
+    in blocks that fit into the cache of a processor.
     """
     blocks, shares = _blocks(tasks)
-    x, d, sizes = z[torch.cat(blocks)].float(), z.shape[1], [*map(len, blocks)]
+    columns, d = z[torch.cat(blocks)].float().T.contiguous().split([*map(len, blocks)], dim=1), z.shape[1]
     counts = [comb(d + k - 1, k) for k in range(LARGEST + 1)]
     most = max(k for k in range(2, LARGEST + 1) if k == 2 or counts[k // 2] * counts[k - k // 2] <= PRODUCTS)
     tried = np.log(sum(counts[2 : most + 1]))
     terms = [list(combinations_with_replacement(range(d), k)) for k in range(1, (most + 1) // 2 + 1)]
-    factors = [torch.split(_products(x, torch.tensor(of, device=z.device)).T, sizes, dim=1) for of in terms]
+    chosen = [torch.tensor(of, device=z.device) for of in terms]
+    factors = [[_products(block, of) for block in columns] for of in chosen]
     found: list[dict[tuple[int, ...], float]] = [{} for _ in tasks]
     for k in range(2, most + 1):
         a, b = k // 2 - 1, k - k // 2 - 1
@@ -228,12 +242,15 @@ def _differing_products(z: Tensor, tasks: Sequence[Task]) -> list[list[tuple[int
 def _blocks(tasks: Sequence[Task]) -> tuple[list[Tensor], Tensor]:
     """Rows of one class that the same tasks are trained on, and the signed share of a row in the means of each task."""
     blocks, shares = [], []
+    bits = 2 ** torch.arange(len(tasks), device=tasks[0].fit.device).flip(0)[:, None]
     for sides, sign in (([task.real for task in tasks], 1), ([task.fake for task in tasks], -1)):
-        rows = torch.unique(torch.cat(list(sides)))
+        trained = torch.stack([among(side, len(tasks[0].rows.x)) for side in sides])
+        rows = trained.any(dim=0).nonzero()[:, 0]
         rows = rows[:: -(-2 * len(rows) // SEARCHED_ROWS)]
-        trained = torch.stack([torch.isin(rows, side) for side in sides])
-        patterns, pattern = torch.unique(trained, dim=1, return_inverse=True)
-        blocks += [rows[pattern == i] for i in range(patterns.shape[1])]
+        trained = trained[:, rows]
+        numbers, pattern = torch.unique((bits * trained).sum(dim=0), return_inverse=True)
+        patterns = bits & numbers > 0
+        blocks += [rows[pattern == i] for i in range(len(numbers))]
         shares.append(sign * patterns / trained.sum(dim=1, keepdim=True))
     return blocks, torch.cat(shares, dim=1)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.members.views import NARROW, Seen, Task, sorted_values
+from precall.metrics.members.views import NARROW, Ordered, Seen, Task
 from precall.metrics.tiles import cuda_kernels as kernels
 from precall.metrics.tiles.cuda_kernels import device_of, has_kernels, replayed
 from precall.theory.arrays import Array, Tensor, to_numpy
@@ -57,22 +57,22 @@ def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
 def _binned(task: Task) -> tuple[Tensor, Tensor, Tensor]:
     """The single columns, the edges of the bins of all features, (features, BINS − 1), and each row's bins."""
     columns = task.columns[:NARROW] if task.rows.x.shape[1] > NARROW else task.columns[:0]
-    axes = task.rows.once("bins", lambda rows: _bins(rows.narrow.T.double().contiguous(), task.fit))
+    axes = task.rows.once("bins", lambda rows: _bins(rows.ordered, task.fit))
     if not len(columns):
         return columns, *axes
-    edges, bins = _bins(task.rows.columns(columns).double(), task.fit)
+    edges, bins = _bins(Ordered.of(task.rows.columns(columns)), task.fit)
     return columns, torch.cat([axes[0], edges]), torch.cat([axes[1], bins])
 
 
-def _bins(features: Tensor, fit: Tensor) -> tuple[Tensor, Tensor]:
+def _bins(features: Ordered, fit: Tensor) -> tuple[Tensor, Tensor]:
     """Edges of the bins of each feature, found on the rows `fit` without labels, and the bin of every row."""
-    edges = bin_edges(features[:, fit])
-    return edges, torch.searchsorted(edges, features).to(torch.uint8)
+    edges = bin_edges(features.some(fit).double())
+    beyond = torch.searchsorted(features.values.double(), edges, right=True)
+    return edges, features.counted(beyond).to(torch.uint8)
 
 
-def bin_edges(features: Tensor) -> Tensor:
-    """Edges between the distinct values of each feature, or between its quantiles if there are more than `BINS`."""
-    ordered = sorted_values(features)
+def bin_edges(ordered: Tensor) -> Tensor:
+    """Edges between the distinct values of sorted features, or between quantiles if there are more than `BINS`."""
     low, high = ordered[:, :-1], ordered[:, 1:]
     place = (high > low).cumsum(dim=1)
     few = place[:, -1:] < BINS
