@@ -9,7 +9,6 @@ import torch
 from precall import RatioSpectrum, assess
 from precall.metrics.cells.moved import moved
 from precall.metrics.classifiers.folds import FoldedSamples
-from precall.metrics.inputs import records
 from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.records import first_equal_row, kept_together
 
@@ -131,7 +130,7 @@ def test_the_notice_counts():
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_equal_rows_are_found_among_round_numbers(dtype):
-    """Powers of two and small counts end in zeros as bits: their numbers must differ all the same, at the first try."""
+    """Powers of two and small counts end in zeros as bits, so that different rows may share a number."""
     rng = np.random.default_rng(0)
     tables = [np.eye(5)[rng.integers(5, size=(600, 4))].reshape(600, -1), rng.choice([-1.0, 1.0], (600, 9))]
     tables += [2.0 ** rng.integers(-8, 8, size=(600, 2)), rng.poisson(3, size=(600, 2)), np.zeros((60, 3))]
@@ -140,7 +139,6 @@ def test_equal_rows_are_found_among_round_numbers(dtype):
         x, first = table.astype(dtype), {}
         expected = [first.setdefault((row + 0.0).tobytes(), i) for i, row in enumerate(x)]
         assert first_equal_row(x).tolist() == first_equal_row(torch.as_tensor(x)).tolist() == expected
-        assert len(torch.unique(records._numbers(torch.as_tensor(x), 0))) == len(first)
 
 
 @pytest.mark.parametrize("side", ["real", "fake"])

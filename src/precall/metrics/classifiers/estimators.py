@@ -20,7 +20,7 @@ from precall.metrics.assessing.run import Run
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
-from precall.metrics.classifiers.permutation import compared_rows, feature_p_value
+from precall.metrics.classifiers.permutation import compared_rows, feature_p_value, permuted_rows
 from precall.metrics.classifiers.result import OF_SCORES_AND_FEATURES, ClassifierResult, certified, certify
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.inputs.features import Pair
@@ -140,8 +140,8 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     tasks = samples.fold_tasks(rows, fit) + samples.tasks(half_rows, half_fit, inner)
     tests = samples.fold_tests() + [samples.index(~one) for one in inner]
     jobs: list[Callable[[], Any]] = [partial(panel.trained, tasks, tests, seed, progress)]
-    jobs += [partial(feature_test, samples, rows, fit, seed)]
-    (fitted, by_member), of_features = side_by_side(jobs)
+    jobs += [partial(feature_test, samples, rows, fit, seed), partial(_permuted, samples)]
+    (fitted, by_member), of_features, permuted = side_by_side(jobs)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
     inner_scores = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
@@ -149,7 +149,7 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes, unit=samples.unit)
     committee = inner_scores[:, samples.held_out].mean(axis=0)
     jobs = [  # the longest first
-        partial(_certify, samples, committee),
+        partial(_certify, samples, committee, permuted),
         partial(panel.combined, samples, rows.views, fitted, log_ratios, scores),
         held_out.log_ratios,
         held_out.excess,
@@ -249,10 +249,15 @@ def _result(
     )
 
 
-def _certify(samples: FoldedSamples, scores: Array) -> dict[str, Any]:
+def _permuted(samples: FoldedSamples) -> Index | None:
+    """The permutations of the labels of the held-out half, which need no scores; None if there are units."""
+    return permuted_rows(samples.real[samples.held_out & samples.independent]) if samples.unit is None else None
+
+
+def _certify(samples: FoldedSamples, scores: Array, permuted: Index | None = None) -> dict[str, Any]:
     """Certificate, accuracy and p-value from scores of the held-out half."""
     out, unit = samples.held_out, samples.unit
-    return certify(scores, samples.real[out], samples.independent[out], None if unit is None else unit[out])
+    return certify(scores, samples.real[out], samples.independent[out], None if unit is None else unit[out], permuted)
 
 
 def _curve(name: str, run: Run) -> Found:

@@ -46,7 +46,7 @@ class FoldedSamples:
         most = min(pair.sizes)
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
-        first = first_equal_row(x if x.is_cuda else x.numpy())
+        first = first_equal_row(x)
         unit = None if pair.units is None else np.concatenate(pair.units)
         if unit is None:
             together = linked_rows(x, kept_together(x, first, is_real), is_real)

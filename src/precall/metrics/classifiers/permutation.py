@@ -15,22 +15,28 @@ DRAWS = 999  # permutations of the labels of features
 MOST = 1000  # samples of each set whose features are compared
 
 
-def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
+def permuted_rows(real: Flags, seed: int = 0) -> Index:
+    """Rows that are called real in each permutation of the labels, shape (permutations, number of reals)."""
+    rng, rows = np.random.default_rng(seed), np.arange(len(real))
+    return np.stack([rng.permutation(rows)[: real.sum()] for _ in range(_permutations(len(rows)))])
+
+
+def permutation_p_value(scores: Array, real: Flags, permuted: Index | None = None, *, seed: int = 0) -> float:
     """P-value of the hypothesis P = Q, from scores of samples that were not used for training.
 
         T = mean of s over the reals,    p = (1 + #{permutations with T* ≥ T}) / (1 + number of permutations)
 
     Under P = Q the labels are exchangeable given the scores, so the test is exact for any classifier, any two sizes and
-    any number of permutations. If s is a log-ratio, n T is the log-likelihood of the labels up to a constant, since
-    log σ(s) − log σ(−s) = s. A few samples with a large ratio then count for much, which a threshold at 0 would lose:
-    if 6 % of the modes are dropped, 94 % of the samples carry no information about it. Scores are clipped to ±`CAP`.
+    any number of permutations; they may be drawn before (`permuted_rows`). If s is a log-ratio, n T is the
+    log-likelihood of the labels up to a constant, since log σ(s) − log σ(−s) = s. A few samples with a large ratio then
+    count for much, which a threshold at 0 would lose: if 6 % of the modes are dropped, 94 % of the samples carry no
+    information about it. Scores are clipped to ±`CAP`.
 
     References:
         Lopez-Paz and Oquab (2017); Phipson and Smyth (2010) on the 1 in numerator and denominator.
     """
-    s, n = np.clip(scores, -CAP, CAP), int(real.sum())
-    rng = np.random.default_rng(seed)
-    drawn = np.array([rng.permutation(s)[:n].sum() for _ in range(_permutations(len(s)))])
+    s = np.clip(scores, -CAP, CAP)
+    drawn = s[permuted_rows(real, seed) if permuted is None else permuted].sum(axis=1)
     rounding = 1e-9 * np.abs(s).sum()  # sums of equal scores in another order are equal
     return _share_as_large(drawn, s[real].sum() - rounding)
 

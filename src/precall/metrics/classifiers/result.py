@@ -94,7 +94,9 @@ def certified(spectrum: RatioSpectrum, certificate: Certificate) -> RatioSpectru
     return RatioSpectrum.from_curve(lam=SLOPES, alpha=np.minimum(alpha, most))
 
 
-def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None) -> dict[str, Any]:
+def certify(
+    scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None, permuted: Index | None = None
+) -> dict[str, Any]:
     """Certificate, accuracy and p-value from the scores of samples that were not used for training."""
     s, of_data = (scores, real) if counted is None else (scores[counted], real[counted])
     called = s > 0
@@ -102,5 +104,5 @@ def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Inde
         "certificate": upper_band(real=s[of_data], fake=s[~of_data], level=LEVEL),
         "accuracy": float(called[of_data].mean() + (~called[~of_data]).mean()) / 2,
         "log_e": log_e_value(s[of_data], s[~of_data]),
-        "p_value": permutation_p_value(s, of_data) if unit is None else unit_p_value(scores, real, unit),
+        "p_value": permutation_p_value(s, of_data, permuted) if unit is None else unit_p_value(scores, real, unit),
     }

@@ -29,46 +29,19 @@ SKETCH = 32  # number of dimensions in which neighbours are searched
 SCALE_ROWS = 500  # rows from which the scale of each column is computed
 COMPARED = 8  # columns that are compared before whole rows are
 BLOCK = 512  # rows whose distances are in memory at the same time
-MIXING = -0x61C8864680B583EB  # 2^64 divided by the golden ratio, as a signed number
 TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
 
 
 def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
-    if isinstance(x, np.ndarray):  # without torch, which takes a second to import
-        # equal rows share a number that a few of their values make; hardly any other rows do
-        some = np.ascontiguousarray(x[:, :: max(1, x.shape[1] // COMPARED)] + 0.0)  # −0 becomes 0
-        factors = np.random.default_rng(0).integers(-(2**63), 2**63, some.shape[1])
-        _, group, count = np.unique(some.view(f"i{some.itemsize}") @ factors, return_inverse=True, return_counts=True)
-        alike, found, known = np.flatnonzero(count[group] > 1), np.arange(len(x)), dict[bytes, int]()
-        found[alike] = [known.setdefault(key, i) for i, key in zip(alike.tolist(), row_keys(x[alike]), strict=True)]
-        return found
-    few = _numbers(x[:, :: max(1, x.shape[1] // COMPARED)], 0)
-    _, group, count = torch.unique(few, return_inverse=True, return_counts=True)
-    alike, found = torch.nonzero(count[group] > 1)[:, 0], np.arange(len(x))
-    if not len(alike):
-        return found
-    rows, places = x[alike], torch.arange(len(alike), device=x.device)
-    for seed in range(9):
-        _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
-        first = torch.full_like(places, len(rows)).scatter_reduce_(0, group, places, "amin")[group]
-        later = torch.nonzero(first != places)[:, 0]
-        if bool((rows[later] == rows[first[later]]).all()):  # otherwise two rows share a number by chance
-            break
-    found[to_numpy(alike)] = to_numpy(alike[first])
+    # equal rows share a number that a few of their values make; hardly any other rows do
+    some = np.ascontiguousarray(to_numpy(x[:, :: max(1, x.shape[1] // COMPARED)]) + 0.0)  # −0 becomes 0
+    factors = np.random.default_rng(0).integers(-(2**63), 2**63, some.shape[1])
+    _, group, count = np.unique(some.view(f"i{some.itemsize}") @ factors, return_inverse=True, return_counts=True)
+    alike, found, known = np.flatnonzero(count[group] > 1), np.arange(len(x)), dict[bytes, int]()
+    keys = row_keys(to_numpy(x[alike])) if len(alike) else []
+    found[alike] = [known.setdefault(key, i) for i, key in zip(alike.tolist(), keys, strict=True)]
     return found
-
-
-def _numbers(rows: Tensor, seed: int) -> Tensor:
-    """A number for each row, which equal rows share: the bits of its values, mixed, times random integers, mod 2^64."""
-    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[(rows[:1] + 0.0).element_size()]
-    drawn = np.random.default_rng(seed).integers(-(2**63), 2**63, rows.shape[1])
-    factors, found = torch.as_tensor(drawn, device=rows.device), []
-    for part in torch.split(rows, BLOCK):
-        bits = (part + 0.0).view(kind).long()  # −0 becomes 0
-        mixed = (bits ^ bits >> 32) * MIXING  # round numbers end in zeros, which a product would keep
-        found.append(((mixed ^ mixed >> 29) * factors).sum(dim=1))
-    return torch.cat(found)
 
 
 def row_keys(x: Matrix) -> list[bytes]:
@@ -178,13 +151,13 @@ def _dimension(distance: Array) -> float:
 def _nearest(rows: Tensor, queries: Index) -> tuple[Array, Index]:
     """Distances and indices of the `NEIGHBORS` nearest rows of each query, in increasing order, without the query."""
     norms, found = rows.square().sum(dim=1), []
-    for part in torch.as_tensor(queries, device=rows.device).split(BLOCK):
+    for part in torch.split(torch.as_tensor(queries, device=rows.device), BLOCK):
         square = torch.addmm(norms, rows[part], rows.T, alpha=-2).scatter_(1, part[:, None], torch.inf)
         near = square.topk(NEIGHBORS, dim=1, largest=False, sorted=False).indices
         distance, order = torch.linalg.vector_norm(rows[part][:, None] - rows[near], dim=2).sort(dim=1)
         found.append((distance, near.gather(1, order)))
-    distance, near = (to_numpy(torch.cat(one)) for one in zip(*found, strict=True))
-    return distance, near
+    first, second = zip(*found, strict=True)
+    return to_numpy(torch.cat(first)), to_numpy(torch.cat(second))
 
 
 def _repeated(within: float, between: float, n: int, m: int) -> bool:

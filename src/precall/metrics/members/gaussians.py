@@ -94,15 +94,15 @@ def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[
     for _ in range(STEPS):
         share = coefficients @ terms + log_weights[..., None]
         largest = share.amax(dim=1, keepdim=True)
-        size = share.sub_(largest).exp_().sum(dim=1, keepdim=True)
-        sums = share.mul_(counted[:, None] / size) @ terms.mT
+        whole = share.sub_(largest).exp_().sum(dim=1, keepdim=True)
+        sums = share.mul_(counted[:, None] / whole) @ terms.mT
         mass = sums[..., :1] + 10 * np.finfo(np.float64).eps  # a component may have lost all points
         means, squares = (sums[..., 1:] / mass).chunk(2, dim=2)
         shares = torch.where(known, (mass[..., 0] / mass.sum(dim=1)).log(), -torch.inf)
         log_weights = torch.where(going[:, None], shares, log_weights)
         moved = _coefficients(means, squares - means**2 + FLOOR)
         coefficients = torch.where(going[:, None, None], moved, coefficients)
-        likelihood = ((largest + size.log())[:, 0] * counted).sum(dim=1) / n[:, 0]
+        likelihood = ((largest + whole.log())[:, 0] * counted).sum(dim=1) / n[:, 0]
         going &= (likelihood - before).abs() >= TOLERANCE
         before = likelihood
         if not going.any():

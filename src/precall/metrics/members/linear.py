@@ -27,9 +27,11 @@ def discriminant(task: Task, seed: int) -> Linear:
 
     `log p/q = w·(x − m)` with `w = Σ⁻¹(μ_P − μ_Q)` and `m = (μ_P + μ_Q)/2`.
     """
-    real, fake = (task.rows.points[side].double() for side in (task.real, task.fake))
-    p, q = real.mean(dim=0), fake.mean(dim=0)
-    covariance = shrunk(gram(torch.cat([real - p, fake - q])), len(real) + len(fake))
+    x, n, m = task.rows.points, len(task.real), len(task.fake)
+    p, q = (x[side].double().mean(dim=0) for side in (task.real, task.fake))
+    squares = task.rows.once("squares of points", lambda _: gram(x[task.fit].double()))
+    squares = squares - gram(x[task.left_out].double())  # these are fewer than the training rows
+    covariance = shrunk(squares - n * p.outer(p) - m * q.outer(q), n + m)
     w = torch.linalg.solve(covariance, p - q)
     return Linear(w, -w @ (p + q) / 2)
 

@@ -171,7 +171,7 @@ class Summaries:
     weights: Tensor  # weight of each piece, and the offset
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        pieces = _standardised(_pieces(rows, self.scores, self.knots), self.scale)
+        pieces = _standardised(_pieces(self.scores.summaries(rows), self.knots), self.scale)
         return pieces @ self.weights[:-1] + self.weights[-1]
 
 
@@ -185,17 +185,12 @@ def summaries(task: Task, seed: int) -> Summaries:
     found = scores.summaries(task.rows)
     bends = found.new_tensor(BENDS)
     knots = task.rows.once("bends of summaries", lambda _: torch.quantile(found[task.fit], bends, dim=0))
-    return Summaries(scores, knots, *_regression(_pieces(task.rows, scores, knots)[task.train], task, ridge=10.0))
+    return Summaries(scores, knots, *_regression(_pieces(found[task.train], knots), task, ridge=10.0))
 
 
-def _pieces(rows: Seen, scores: NormalScores, knots: Tensor) -> Tensor:
-    """Each summary, and its part above each of its knots: together, piecewise linear functions."""
-
-    def of_all(whole: Seen) -> Tensor:
-        x = scores.summaries(whole)
-        return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
-
-    return rows.view("pieces of summaries", of_all)
+def _pieces(x: Tensor, knots: Tensor) -> Tensor:
+    """Each column, and its part above each of its knots: together, piecewise linear functions."""
+    return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
 
 
 def _with_ones(z: Tensor) -> Tensor:
@@ -220,7 +215,7 @@ def _differing_products(z: Tensor, tasks: Sequence[Task]) -> list[list[tuple[int
     in blocks that fit into the cache of a processor.
     """
     blocks, shares = _blocks(tasks)
-    columns, d = z[torch.cat(blocks)].float().T.contiguous().split([*map(len, blocks)], dim=1), z.shape[1]
+    columns, d = torch.split(z[torch.cat(blocks)].float().T.contiguous(), [*map(len, blocks)], dim=1), z.shape[1]
     counts = [comb(d + k - 1, k) for k in range(LARGEST + 1)]
     most = max(k for k in range(2, LARGEST + 1) if k == 2 or counts[k // 2] * counts[k - k // 2] <= PRODUCTS)
     tried = np.log(sum(counts[2 : most + 1]))

@@ -180,6 +180,11 @@ class Task:
         return torch.cat([self.real, self.fake]).sort().values
 
     @cached_property
+    def left_out(self) -> Tensor:
+        """Indices of the samples that the views were fitted to, but not to train on."""
+        return (among(self.fit, len(self.rows.x)) & ~among(self.train, len(self.rows.x))).nonzero()[:, 0]
+
+    @cached_property
     def labels(self) -> Tensor:
         """Whether each of them is real."""
         return among(self.real, len(self.rows.x))[self.train]
