@@ -96,15 +96,16 @@ def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, 
     penalty = torch.full_like(x[0], ridge)
     penalty[-1] = 0.0
     w = torch.zeros_like(x[0])
-    w[-1] = labels.double().mean().logit()
+    real = labels.double()
+    w[-1] = real.mean().logit()
 
     def loss(w: Tensor) -> Tensor:
         z = x @ w
-        return (torch.nn.functional.softplus(z) - labels.double() * z).sum() + (penalty * w * w).sum() / 2
+        return (torch.nn.functional.softplus(z) - real * z).sum() + (penalty * w * w).sum() / 2
 
     for _ in range(STEPS):
         p = (x @ w).sigmoid()
-        gradient = x.T @ (p - labels.double()) + penalty * w
+        gradient = x.T @ (p - real) + penalty * w
         curvature = gram(x * (p * (1 - p)).sqrt()[:, None]) + penalty.diag()
         step = torch.linalg.solve(curvature, gradient)
         if float(step.abs().max()) < TOLERANCE:

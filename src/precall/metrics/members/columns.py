@@ -82,15 +82,16 @@ def marginals(task: Task, seed: int) -> Marginals:
     real, fake = rows.part(task.real).columns(chosen), rows.part(task.fake).columns(chosen)
     penalty = float(np.log(len(chosen)))  # the risk of a search over many columns
     net, steps, tied = _described(chosen, real, fake, penalty)
-    rounded = _is_rounded(torch.cat([real, fake], dim=1)).nonzero()[:, 0]
-    of_real, of_fake = (last_digit(one[rounded]).float() for one in (real, fake))
-    of_digits, digit_steps, _ = _described(chosen[rounded], of_real, of_fake, penalty)
-    recurring = tied.nonzero()[:, 0]
-    # rows that repeat each other are in one fold: none of them meets the others in a test
-    p, q = (one[recurring][:, task.counted[at]] for one, at in ((real, task.real), (fake, task.fake)))
-    of_recurrence, recurring_steps = _recurrence(chosen[recurring], p, q, penalty)
-    nets = torch.stack([net, torch.zeros_like(net), torch.zeros_like(net)])
-    nets[1, rounded], nets[2, recurring] = of_digits, of_recurrence
+    nets, digit_steps = net.new_zeros(3, len(net)), steps.some(torch.zeros_like(tied))  # no columns
+    nets[0], recurring_steps = net, digit_steps
+    rounded, recurring = _is_rounded(torch.cat([real, fake], dim=1)).nonzero()[:, 0], tied.nonzero()[:, 0]
+    if len(rounded):
+        of_real, of_fake = (last_digit(one[rounded]).float() for one in (real, fake))
+        nets[1, rounded], digit_steps, _ = _described(chosen[rounded], of_real, of_fake, penalty)
+    if len(recurring):
+        # rows that repeat each other are in one fold: none of them meets the others in a test
+        p, q = (one[recurring][:, task.counted[at]] for one, at in ((real, task.real), (fake, task.fake)))
+        nets[2, recurring], recurring_steps = _recurrence(chosen[recurring], p, q, penalty)
     best, which = nets.max(dim=0)
     which = torch.where(best > 0, which, -1)
     return Marginals(

@@ -190,7 +190,7 @@ def summaries(task: Task, seed: int) -> Summaries:
 
 def _pieces(x: Tensor, knots: Tensor) -> Tensor:
     """Each column, and its part above each of its knots: together, piecewise linear functions."""
-    return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
+    return torch.cat([x, (x[:, None] - knots).clamp(min=0).flatten(1)], dim=1)
 
 
 def _with_ones(z: Tensor) -> Tensor:
