@@ -10,6 +10,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import plain_trees
 from precall.metrics.members import trees
+from precall.metrics.members.gaussians import shrunk
+from precall.metrics.members.linear import discriminant
 from precall.metrics.members.views import Ordered, Views, tasks_of
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -91,3 +93,25 @@ def test_all_tasks_at_once_find_what_each_one_finds_alone():
         a, b = (found.log_ratio(at()).numpy() for found in (one, other))
         assert np.corrcoef(a, b)[0, 1] > 0.9
         assert abs(np.mean(a - b)) < 0.1
+
+
+def test_the_edges_below_sorted_values_are_those_that_a_search_of_each_value_finds():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.integers(-5, 6, size=(3, 90)) + 0.5 * (rng.random((3, 90)) < 0.3))
+    edges, ordered = torch.tensor([[-9.0, -2.0, 0.0, 0.0, 3.5, np.inf]]).double().repeat(3, 1), Ordered.of(x)
+    for right in (False, True):
+        found = ordered.counted(torch.searchsorted(ordered.values, edges, right=not right))
+        assert torch.equal(found, torch.searchsorted(edges, x, right=right))
+    some = torch.tensor([7, 3, 60])
+    assert torch.equal(ordered.some(some), x[:, some].sort(dim=1).values)
+
+
+def test_the_discriminant_has_the_covariance_within_the_classes():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(300, 4)) @ rng.normal(size=(4, 4)) + 3 * (np.arange(300) < 120)[:, None])
+    rows, fit, real = Views.fit(x, torch.arange(300)).rows(x), torch.arange(300), np.arange(300) < 120
+    (task,) = tasks_of(rows, fit, real, [rng.random(300) < 0.7], np.ones(300, dtype=bool))
+    p, q = (rows.points[side].double() for side in (task.real, task.fake))
+    within = torch.cat([p - p.mean(dim=0), q - q.mean(dim=0)])
+    expected = torch.linalg.solve(shrunk(within.T @ within, len(within)), p.mean(dim=0) - q.mean(dim=0))
+    torch.testing.assert_close(discriminant(task, 0).weights, expected, rtol=1e-10, atol=0)

@@ -133,14 +133,14 @@ def auto_of_pair(pair: Pair, panel: Panel, seed: int, progress: StageProgress | 
     """`auto` with any panel, for features that have been checked already."""
     chosen = panel.sample(pair, seed)
     samples, folds = panel.split(pair.rows(*chosen), seed), panel.folds
-    half = ~samples.held_out
+    half, tested = ~samples.held_out, samples.real[samples.held_out & samples.independent]
     # each inner task is trained on two inner folds, and scores the third one and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
     (rows, fit), (half_rows, half_fit) = side_by_side([samples.rows, samples.half_rows])
     tasks = samples.fold_tasks(rows, fit) + samples.tasks(half_rows, half_fit, inner)
     tests = samples.fold_tests() + [samples.index(~one) for one in inner]
     jobs: list[Callable[[], Any]] = [partial(panel.trained, tasks, tests, seed, progress)]
-    jobs += [partial(feature_test, samples, rows, fit, seed), partial(_permuted, samples)]
+    jobs += [partial(feature_test, samples, rows, fit, seed), partial(permuted_rows, tested)]
     (fitted, by_member), of_features, permuted = side_by_side(jobs)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
@@ -247,11 +247,6 @@ def _result(
         held_out=counted,
         **proof,
     )
-
-
-def _permuted(samples: FoldedSamples) -> Index | None:
-    """The permutations of the labels of the held-out half, which need no scores; None if there are units."""
-    return permuted_rows(samples.real[samples.held_out & samples.independent]) if samples.unit is None else None
 
 
 def _certify(samples: FoldedSamples, scores: Array, permuted: Index | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from precall.lazy import torch
 from precall.metrics.members.gaussians import shrunk
-from precall.metrics.members.views import Seen, Task
+from precall.metrics.members.views import Seen, Task, among
 from precall.theory.arrays import Tensor, gram
 from precall.theory.logistic import ridge_logistic
 
@@ -30,7 +30,8 @@ def discriminant(task: Task, seed: int) -> Linear:
     x, n, m = task.rows.points, len(task.real), len(task.fake)
     p, q = (x[side].double().mean(dim=0) for side in (task.real, task.fake))
     squares = task.rows.once("squares of points", lambda _: gram(x[task.fit].double()))
-    squares = squares - gram(x[task.left_out].double())  # these are fewer than the training rows
+    left_out = among(task.fit, len(x)) & ~among(task.train, len(x))  # fewer than the training rows
+    squares = squares - gram(x[left_out].double())
     covariance = shrunk(squares - n * p.outer(p) - m * q.outer(q), n + m)
     w = torch.linalg.solve(covariance, p - q)
     return Linear(w, -w @ (p + q) / 2)
