@@ -16,6 +16,7 @@ from precall.theory.arrays import is_tensor, to_numpy
 GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
+PANEL = 64  # least number of columns of a panel of exact distances
 SETTLED_VALUES = {"cpu": 1 << 16, "accelerator": 1 << 24}  # feature values per batch of exact distances: .5, 128 MiB
 
 
@@ -45,11 +46,11 @@ class Cloud:
         """Rows start … stop − 1, in the dtype of the input."""
         if len(self.features) == self.n:
             return _tensor(self.features[start:stop])
-        return self._at(self.position[start:stop])
+        return self.at(self.position[start:stop])
 
     def take(self, index: Tensor) -> Tensor:
         """The rows at `index`, in the dtype of the input."""
-        return self._at(self.position[index])
+        return self.at(self.position[index])
 
     def given(self, kept: slice) -> int:
         """Number of input rows that these kept rows represent."""
@@ -86,9 +87,11 @@ class Cloud:
 
     def squared_norms(self, centre: Tensor) -> Tensor:
         """‖x − c‖² of every kept row, in float64."""
-        return torch.cat([squared_lengths(rows, centre[None]) for rows in self.blocks()])
+        batches = ranges(self.n, self.rows_at_once)
+        return torch.cat([squared_lengths(self.rows(*batch), centre[None]) for batch in batches])
 
-    def _at(self, position: Tensor) -> Tensor:
+    def at(self, position: Tensor) -> Tensor:
+        """The input rows at these positions, in the dtype of the input."""
         if is_tensor(self.features):
             return _tensor(self.features.index_select(0, position))
         return _tensor(np.take(self.features, position.numpy(), axis=0))
@@ -143,25 +146,38 @@ def _tensor(rows: Any) -> Tensor:
 def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
     """Exact d²(left_i, right_j) of the paired indices, in float64."""
     squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
+    x, y = left.position[i], right.position[j]
     for start, stop in ranges(len(i), left.rows_at_once):
-        squared[start:stop] = squared_lengths(left.take(i[start:stop]), right.take(j[start:stop]))
+        squared[start:stop] = squared_lengths(left.at(x[start:stop]), right.at(y[start:stop]))
     return squared
 
 
 def squared_lengths(rows: Tensor, others: Tensor) -> Tensor:
-    """Σ_t (x_t − y_t)² for each row in float64, by adding halves: the same bits on every device and in every batch."""
-    lines: Any  # short rows are added faster as long columns, and NumPy transposes while it subtracts
-    if rows.device.type == "cpu":
-        lines = np.subtract(rows.numpy().T, others.numpy().T, dtype=np.float64, order="C")
-    else:
-        lines = (rows.double() - others).T.contiguous()
+    """Σ_t (x_t − y_t)² for each row in float64, by adding halves: the same bits on every device and in every batch.
+
+    Whatever is halved comes first in memory, so that every sum runs over one contiguous piece. While the dimension can
+    be halved evenly, that is a panel of columns, which keeps its rows in one piece; only the last panel is transposed.
+    """
+    if rows.device.type != "cpu":
+        return torch.as_tensor(_folded((rows.double() - others).square_().T.contiguous()))
+    panels, width = 1, rows.shape[1]
+    while width % 2 == 0 and width >= 2 * PANEL:
+        panels, width = 2 * panels, width // 2
+    x, y = (one.numpy().reshape(-1, panels, width).swapaxes(0, 1) for one in (rows, others))
+    differences = x.astype(np.float64, order="C")
+    differences -= y
     with np.errstate(over="ignore"):
-        lines *= lines
-        while (left := len(lines)) > 1:
-            half = (left + 1) // 2
-            lines[: left - half] += lines[half:]
-            lines = lines[:half]
-    return torch.as_tensor(lines[0])
+        differences *= differences
+        return torch.as_tensor(_folded(np.ascontiguousarray(_folded(differences).T)))
+
+
+def _folded(lines: Any) -> Any:
+    """The sum of the lines, by adding halves; it overwrites them."""
+    while (left := len(lines)) > 1:
+        half = (left + 1) // 2
+        lines[: left - half] += lines[half:]
+        lines = lines[:half]
+    return lines[0]
 
 
 @dataclass(frozen=True, eq=False)
