@@ -27,7 +27,7 @@ from precall.metrics.tiles.bounds import relative_error
 from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, common_centre, device_kind, ranges
 
 TILE_SIDES = {"cpu": (2048, 10240), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 80, 512 MiB
-FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
+FACTOR_VALUES = {"cpu": (1 << 21, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
 TRIANGLE = (8, 256)  # number of blocks of a symmetric product, unless they have fewer rows than this
 
 
@@ -47,13 +47,13 @@ class Frame:
         count, dtype, d = stop - start, precision.dtype, self.cloud.dimension
         # Tensor cores need rows whose length is a multiple of 16 bytes. On the CPU, padding would only add work.
         inner = d + 2 if self.cloud.device.type == "cpu" else -(-(d + 2) // 8) * 8
-        factors = torch.zeros((-(-count // GROUP) * GROUP, inner), dtype=dtype, device=self.cloud.device)
+        factors = torch.empty((-(-count // GROUP) * GROUP, inner), dtype=dtype, device=self.cloud.device)
         slack = torch.zeros(len(factors), dtype=torch.float64, device=self.cloud.device)
         slack[:count] = precision.slack(self.squared_norms[start:stop], d)
         # Either way z is rounded once: float32 − float32, or float64 − float64 converted to float32.
         wide = dtype if self.cloud.single else torch.float64
         torch.sub(self.cloud.rows(start, stop).to(wide), self.centre.to(wide), out=factors[:count, :d])
-        factors[:, d] = 1
+        factors[count:], factors[:count, d + 2 :], factors[:, d] = 0, 0, 1
         # Column d + 1 is ‖z‖² − slack, so that the product is a lower bound of ‖z‖² + ‖w‖² − 2 z·w.
         factors[:count, d + 1] = (self.squared_norms[start:stop] - slack[:count]).to(dtype)
         factors[count:, d + 1] = torch.inf
@@ -165,16 +165,14 @@ def tiles(
 
 def _columns(frame: Frame, width: int, precision: Precision) -> Callable[[int, int], tuple[Tensor, Tensor]]:
     """The second factors of the tile products, transposed, and their slack, for a range of columns."""
-    if frame.cloud.n > width:
+    whole = None if frame.cloud.n > width else frame.factors(0, frame.cloud.n, precision)
 
-        def anew(start: int, stop: int) -> tuple[Tensor, Tensor]:
-            factors, slack = frame.factors(start, stop, precision)
-            return factors.T, slack
+    def columns(start: int, stop: int) -> tuple[Tensor, Tensor]:
+        there = slice(start, -(-stop // GROUP) * GROUP) if whole else slice(None)
+        factors, slack = whole or frame.factors(start, stop, precision)
+        return factors[there].T, slack[there]
 
-        return anew
-    factors, slack = frame.factors(0, frame.cloud.n, precision)
-    factors = factors.T.contiguous()
-    return lambda start, stop: (factors[:, start : (end := -(-stop // GROUP) * GROUP)], slack[start:end])
+    return columns
 
 
 def _symmetric_product(factors: Tensor, others: Tensor, out: Tensor) -> None:
