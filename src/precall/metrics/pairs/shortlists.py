@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from precall.metrics.tiles.clouds import Tile, below, group_maxima, group_minima, just_under, ratio, strips
+from precall.metrics.tiles import clouds
+from precall.metrics.tiles.clouds import GROUP, Tile, below, group_maxima, group_minima, just_under, ratio, strips
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
+Counted: TypeAlias = tuple[Tensor, Tensor, Tensor]  # rows of balls that count; in whole groups; and their weights
 
 
 class Shortlist:
@@ -109,28 +112,36 @@ class Depth:
 
     def read(self, tile: Tile) -> None:
         """Offer a tile of d² whose rows are the centres of the balls."""
-        largest = torch.finfo(tile.low.dtype).max
-        # Slightly below 1/r², so that low · weight remains a lower bound; negative for rows that are excluded.
-        weights = ((1 - 2.0**-20) / self.squared_radii[tile.rows]).clamp(max=largest / 2).to(tile.low.dtype)
-        weights = padded(torch.where(self.kept[tile.rows], weights, -1), len(tile.low), -1)
+        if not len(rows := torch.nonzero(self.kept[tile.rows])[:, 0]):
+            return
+        balls = torch.cat([rows, rows[-1:].expand(-len(rows) % GROUP)])  # the last one fills its group
+        # Slightly below 1/r², so that low · weight remains a lower bound.
+        largest, radii = torch.finfo(tile.low.dtype).max, self.squared_radii[tile.rows][balls]
+        weights = ((1 - 2.0**-20) / radii).clamp(max=largest / 2).to(tile.low.dtype)
         # Here the owners of the shortlist are the points, which are the columns of a strip.
-        minima = torch.cat([group_minima(_scaled(tile.low[strip], weights[strip]).T) for strip in strips(tile.low)], 1)
-        offered = minima.new_full((tile.columns.stop - tile.columns.start,), -torch.inf)
+        memory = tile.low.new_empty(0)
+        scaled = (_scaled(tile.low, balls[strip], weights[strip], memory) for strip in strips(balls))
+        minima = torch.cat([group_minima(one.T) for one in scaled], 1)[: tile.columns.stop - tile.columns.start]
+        offered = torch.full_like(minima[:, 0], -torch.inf)
         if torch.isinf(self.shortlist.limit[tile.columns]).any():
-            least = kth_smallest(minima[: len(offered)], min(2, minima.shape[1]))
-            offered = torch.where(least.isfinite(), least, -torch.inf)
-            self._offer(tile, weights, minima, torch.full_like(offered, -torch.inf), offered)
-        self._offer(tile, weights, minima, offered, just_under(self.shortlist.limit[tile.columns], minima.dtype))
+            least = kth_smallest(minima, min(2, minima.shape[1]))
+            self._offer(tile, (rows, balls, weights), minima, offered, least)
+            offered = least
+        limit = just_under(self.shortlist.limit[tile.columns], minima.dtype)
+        self._offer(tile, (rows, balls, weights), minima, offered, limit)
 
-    def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, offered: Tensor, limit: Tensor) -> None:
+    def _offer(self, tile: Tile, counted: Counted, minima: Tensor, offered: Tensor, limit: Tensor) -> None:
         """Offer the entries whose scaled lower bound is above `offered` and at most the limit of their column."""
-        offered, limit = padded(offered, len(minima)), padded(limit, len(minima))
-        lowest, largest = torch.finfo(limit.dtype).min, torch.finfo(limit.dtype).max
-        anything = torch.full_like(limit, largest)
-        for column, row, low in below(tile.low.T, torch.nonzero(minima <= limit[:, None]), anything):
-            scaled = (low * weights[row]).clamp(lowest, largest)
-            hit = (scaled <= limit[column]) & (scaled > offered[column]) & (weights[row] >= 0)
-            column, row, scaled, low = column[hit], row[hit], scaled[hit], low[hit]
+        rows, balls, weights = counted
+        for groups in torch.split(torch.nonzero(minima <= limit[:, None]), clouds.GROUPS_AT_ONCE):
+            column, group = groups.T
+            members = balls.view(-1, GROUP)[group]
+            low = tile.low[members, column[:, None]]
+            scaled = _bounded(low * weights.view(-1, GROUP)[group])
+            hits = (scaled <= limit[column, None]) & (scaled > offered[column, None])
+            hits &= group[:, None] * GROUP + torch.arange(GROUP, device=low.device) < len(rows)
+            column = column[torch.nonzero(hits)[:, 0]]
+            row, scaled, low = members[hits], scaled[hits], low[hits]
             point, owner = tile.columns.start + column, tile.rows.start + row
             high = ratio(tile.high(row, column, low), self.squared_radii[owner]) * (1 + 2.0**-40)
             self.shortlist.offer(point, owner, scaled.double(), high)
@@ -157,7 +168,12 @@ def padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:
     return torch.nn.functional.pad(values, (0, length - len(values)), value=fill)
 
 
-def _scaled(low: Tensor, weights: Tensor) -> Tensor:
-    """Rows multiplied by their weights, at most the largest number; ∞ for excluded rows, whose weight is negative."""
-    scaled = (low * weights[:, None]).clamp_(max=torch.finfo(low.dtype).max)
-    return scaled.index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)
+def _scaled(low: Tensor, rows: Tensor, weights: Tensor, memory: Tensor) -> Tensor:
+    """Some rows multiplied by their weights, finite."""
+    scaled = memory.resize_(len(rows), low.shape[1])
+    return _bounded(torch.index_select(low, 0, rows, out=scaled).mul_(weights[:, None]))
+
+
+def _bounded(values: Tensor) -> Tensor:
+    """The values, in place, with the largest finite numbers in place of infinite ones."""
+    return values.clamp_(torch.finfo(values.dtype).min, torch.finfo(values.dtype).max)
