@@ -290,8 +290,9 @@ def test_equal_means_and_spreads_mend_a_shift_but_not_an_atom(real, fake, mended
         (Moved(0.0, 0.2, 0.0, 0.3, 0.3, missed=0.15), 0.2, Kind.DROPS),
         (Moved(0.0, 0.2, 0.0, 0.3, 0.3, missed=0.15), 0.1, Kind.PROPORTIONS),
         (Moved(0.0, 0.2, 0.0, 0.3, 0.0, missed=0.15, invented=0.2), 0.2, Kind.DROPS),
+        (Moved(0.0, 0.05, 0.0, 0.3, 0.0, missed=0.15), 0.2, Kind.DIFFERS),  # one seed said "wrong proportions"
     ],
-    ids=["explained", "larger", "not mended", "small", "one side only"],
+    ids=["explained", "larger", "not mended", "small", "one side only", "explained by what is not named"],
 )
 def test_a_plateau_is_what_means_and_variances_do_not_explain(moved, missed, kind):
     """They explain nothing if matched cells still differ, or if one side shows nothing of what they leave there."""

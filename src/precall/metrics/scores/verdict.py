@@ -348,7 +348,9 @@ def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     if repeated and misplaced - repeated < MISPLACED:
         return (Kind.REPEATS,)
     lean = evidence.beyond_chance("invented") - evidence.beyond_chance("missed")
-    return (*far, Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced, lean / misplaced))
+    named = Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced, lean / misplaced)
+    # means and variances explain a plateau only if they name the difference
+    return (*far, Kind.DIFFERS if named in KIN and max(missed, invented) >= least else named)
 
 
 def _slope(moved: Moved, misplaced: float, lean: float) -> Kind:
