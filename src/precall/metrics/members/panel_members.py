@@ -116,7 +116,7 @@ def _log_radius(rows: Seen, mean: Tensor, root: Tensor) -> Tensor:
 class Modes:
     """Components of a mixture on some axes."""
 
-    view: str  # the view in which the axes are, `leading` or `white`
+    view: str  # the view in which the axes are, a key of `MIXTURES`
     axes: Tensor  # as columns
     components: Tensor  # coefficients of the log-densities of the components
 
@@ -147,7 +147,7 @@ class Modes:
 
 @dataclass(frozen=True, eq=False)
 class OwnModes:
-    """Two mixtures, adapted from common components."""
+    """Two mixtures with the components of `modes`, as they are or adapted."""
 
     modes: Modes
     real: Tensor  # coefficients of the log-densities of the components of the reals, with weights
@@ -158,11 +158,11 @@ class OwnModes:
         return log_densities(self.real, x).logsumexp(dim=1) - log_densities(self.fake, x).logsumexp(dim=1)
 
 
-def modes(tasks: Sequence[Task], seed: int, view: str) -> list[OwnModes]:
-    """Log-ratio of two mixtures, adapted from components that are fitted to the union.
+def modes(tasks: Sequence[Task], seed: int, view: str, *, own: bool = False) -> list[OwnModes]:
+    """Log-ratio of two mixtures whose components, fitted to the union, have weights of their own per class.
 
-    `p/q = Σ_k π_k N(μ_k, s_k²) / Σ_k ρ_k N(ν_k, t_k²)` models dropped, invented and reweighted modes, and modes that
-    have moved or are wider or narrower. It is 0 if there are no axes.
+    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes. If `own`, the centres and variances
+    are adapted to each class, too: modes may have moved, or be wider or narrower. It is 0 if there are no axes.
     """
     found = []
     for rows, some in groupby(tasks, key=lambda task: task.rows):
@@ -172,8 +172,11 @@ def modes(tasks: Sequence[Task], seed: int, view: str) -> list[OwnModes]:
         for column, (_, side) in enumerate(sides):
             members[side, column] = 1
         weights, x = mixture_weights(known.log_densities(rows), members).log().T, known.points(rows)
-        own = [adapted(known.components, one, x[side]) for one, (_, side) in zip(weights, sides, strict=True)]
-        found += [OwnModes(known, *pair) for pair in zip(own[::2], own[1::2], strict=True)]
+        mixtures = [
+            adapted(known.components, one, x[side]) if own else weighted_components(one, known.components)
+            for one, (_, side) in zip(weights, sides, strict=True)
+        ]
+        found += [OwnModes(known, *pair) for pair in zip(mixtures[::2], mixtures[1::2], strict=True)]
     return found
 
 
