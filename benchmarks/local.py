@@ -8,7 +8,7 @@ too optimistic, and the intervals must say so. The curves are exact, or computed
 samples (`benchmarks.odd_families`), and kept in benchmarks/results/local_truths.json. The table shows how often the
 intervals of `auto` contain the truth, the mean error of its curve, and its verdicts.
 
-The member "widths", the adapted components of mixtures and the slow learning curve of the intervals were chosen on the
+The adapted components of mixtures and the slow learning curve of the intervals were chosen on the
 half for development. The half for judging was read twice after that, the first time with adapted "modes" as well.
 """
 

@@ -107,7 +107,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: twelve classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: eleven classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member estimates a log-ratio for every sample, by K-fold cross-fitting. Features are standardised, and
        projected to 512 principal axes if there are more dimensions; neither uses the labels.
@@ -282,7 +282,7 @@ def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     )
 
 
-AUTO = _estimator("auto", "a stacked panel of twelve classifiers, cross-fitted and calibrated", default=True)
+AUTO = _estimator("auto", "a stacked panel of eleven classifiers, cross-fitted and calibrated", default=True)
 AUTO_QUICK = _estimator("auto_quick", "`auto` with at most 2,000 samples of each set")
 BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")
 QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunken covariances, cross-fitted")

@@ -33,7 +33,6 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "radial": panel_members.radial,
     "modes": partial(panel_members.modes, view="leading"),
     "islands": partial(panel_members.modes, view="white", own=True),
-    "widths": partial(panel_members.modes, view="narrow", own=True),
     "rank_quadratic": each(ranks.rank_quadratic),
     "interactions": ranks.interactions,
     "summaries": each(ranks.summaries),

@@ -32,11 +32,7 @@ from precall.metrics.members.views import Seen, Task
 from precall.theory.arrays import Tensor, gram, to_numpy
 
 RADII = 8  # number of components of the mixtures of radii
-MIXTURES = {
-    "leading": (20, 40_000),
-    "white": (100, 4000),
-    "narrow": (20, 2000),
-}  # components on such axes, and most rows
+MIXTURES = {"leading": (20, 40_000), "white": (100, 4000)}  # components on such axes, and most rows to fit them to
 REFINEMENTS, REFINING = 2, 20  # steps that refine the hidden axes, and components of the mixture for them
 
 
@@ -137,7 +133,7 @@ class Modes:
             x, (count, most) = getattr(whole, view)[fit], MIXTURES[view]
             some = x[:: -(-len(x) // most)]
             axes = torch.eye(x.shape[1], device=x.device)
-            axes = axes if view != "white" else refined_axes(some.double(), whole.views.hidden).float()
+            axes = axes if view == "leading" else refined_axes(some.double(), whole.views.hidden).float()
             known = fitted_mixtures([some @ axes], count, seed)[0][1] if axes.shape[1] else x.new_zeros(1, 1).double()
             return cls(view, axes, known)
 
@@ -182,7 +178,7 @@ def modes(tasks: Sequence[Task], seed: int, view: str, *, own: bool = False) -> 
 
 def nearest_modes(rows: Seen, fit: Tensor, seed: int) -> Tensor:
     """Whether each component, on axes of either kind, is the most likely one of each row, as 0 or 1."""
-    nearest = [Modes.found(rows, view, fit, seed).log_densities(rows).argmax(dim=1) for view in ("leading", "white")]
+    nearest = [Modes.found(rows, view, fit, seed).log_densities(rows).argmax(dim=1) for view in MIXTURES]
     return torch.cat([torch.nn.functional.one_hot(one) for one in nearest], dim=1).double()
 
 
