@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from precall.metrics.inputs.parallel import side_by_side
 from precall.theory.arrays import is_tensor, to_numpy
 
 GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 PANEL = 64  # least number of columns of a panel of exact distances
-SETTLED_VALUES = {"cpu": 1 << 16, "accelerator": 1 << 24}  # feature values per batch of exact distances: .5, 128 MiB
+SETTLED_VALUES = {"cpu": 1 << 18, "accelerator": 1 << 24}  # feature values per batch of exact distances: 2, 128 MiB
+SHARED, PARTS = 1 << 21, 8  # number of values from which the cores of a CPU share such work, and number of parts
 
 
 class Cloud:
@@ -77,6 +80,20 @@ class Cloud:
         """Number of rows per batch of exact computations. On the CPU a batch fits into the cache of a core."""
         return max(1, SETTLED_VALUES[device_kind(self.device)] // self.dimension)
 
+    def in_batches(self, n: int, compute: Callable[[int, int], Tensor]) -> Tensor:
+        """What `compute` returns for start … stop, for 0 … n in batches, in float64. The cores of a CPU share them."""
+        found, shared = torch.empty(n, dtype=torch.float64, device=self.device), n * self.dimension >= SHARED
+
+        def fill(first: int, last: int) -> None:
+            for start, stop in ranges(last, self.rows_at_once, first):
+                found[start:stop] = compute(start, stop)
+
+        if shared and self.device.type == "cpu":
+            side_by_side([partial(fill, *part) for part in ranges(n, -(-n // PARTS))], libraries=())
+        else:
+            fill(0, n)
+        return found
+
     def some(self, count: int) -> Tensor:
         """Indices of at most `count` evenly spaced rows."""
         return torch.arange(0, self.n, -(-self.n // count), device=self.device)
@@ -87,8 +104,7 @@ class Cloud:
 
     def squared_norms(self, centre: Tensor) -> Tensor:
         """‖x − c‖² of every kept row, in float64."""
-        batches = ranges(self.n, self.rows_at_once)
-        return torch.cat([squared_lengths(self.rows(*batch), centre[None]) for batch in batches])
+        return self.in_batches(self.n, lambda start, stop: squared_lengths(self.rows(start, stop), centre[None]))
 
     def at(self, position: Tensor) -> Tensor:
         """The input rows at these positions, in the dtype of the input."""
@@ -145,11 +161,10 @@ def _tensor(rows: Any) -> Tensor:
 
 def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
     """Exact d²(left_i, right_j) of the paired indices, in float64."""
-    squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
     x, y = left.position[i], right.position[j]
-    for start, stop in ranges(len(i), left.rows_at_once):
-        squared[start:stop] = squared_lengths(left.at(x[start:stop]), right.at(y[start:stop]))
-    return squared
+    return left.in_batches(
+        len(i), lambda start, stop: squared_lengths(left.at(x[start:stop]), right.at(y[start:stop]))
+    )
 
 
 def squared_lengths(rows: Tensor, others: Tensor) -> Tensor:
