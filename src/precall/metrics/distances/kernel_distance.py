@@ -79,7 +79,9 @@ def kernel_around(centre: Array, largest: float, *, single: bool, degree: int = 
     """The kernel whose shift is its value at `centre`, for features of at most the absolute value `largest`."""
     from precall.metrics.pairs.kernels import Kernel, power
 
-    shift = float(power(torch.tensor(centre @ centre / len(centre)), degree))
+    u = np.array(centre @ centre / len(centre))
+    with np.errstate(over="ignore"):
+        shift = float(power(u, degree, u.copy()))
     return Kernel(degree, len(centre), shift, _kernel_size(largest, degree), single)
 
 

@@ -19,7 +19,7 @@ from precall.metrics.tiles.distances import DOUBLE, Frame, Precision, frames, ti
 from precall.metrics.tiles.listing import Listing
 from precall.theory.arrays import Array
 
-AT_ONCE = {"cpu": 1 << 18, "accelerator": 1 << 24}  # kernel values that are computed at once: 2 MiB, 128 MiB
+AT_ONCE = {"cpu": 1 << 15, "accelerator": 1 << 24}  # kernel values that are computed at once: .25, 128 MiB
 
 HALVES = 512  # number of columns from which half precision is enough
 LEAST_VALUE, LARGEST_VALUE = 2.0**-40, 2.0**12  # of kernels that are summed in float32
@@ -35,17 +35,21 @@ class Kernel:
     size: float  # 1, or the largest value of the kernel if its square could overflow
     single: bool  # whether both sample sets are float32. Products are then computed in float32, otherwise in float64
 
-    def __call__(self, u: Tensor) -> Tensor:
-        """Values of the kernel at u = x·y/d."""
-        k = power(u, self.degree).sub_(self.shift)
-        return k if self.size == 1 else k.div_(self.size)
+    def __call__(self, u: Any, k: Any) -> Any:
+        """Values of the kernel at u = x·y/d, written into `k`; both are arrays or both are tensors."""
+        power(u, self.degree, k)
+        k -= self.shift
+        if self.size != 1:
+            k /= self.size
+        return k
 
 
-def power(u: Tensor, degree: int) -> Tensor:
-    """(1 + u)^degree − 1, without the loss of small u to the 1."""
-    value, factor = u.clone(), 1 + u
-    for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
-        value.mul_(factor).add_(u)
+def power(u: Any, degree: int, value: Any) -> Any:
+    """(1 + u)^degree − 1, written into `value`, by Horner's rule: small u are not lost to the 1."""
+    value[...] = u
+    for term in range(degree - 1, 0, -1):
+        value += math.comb(degree, term)
+        value *= u
     return value
 
 
@@ -100,10 +104,10 @@ class KernelSums:
 
     def _add_copies(self, cloud: Cloud) -> None:
         """Add the pairs of different input rows that one kept row represents."""
-        values = [self.kernel(rows.square().sum(1) / self.kernel.dimension) for rows in cloud.blocks()]
-        others = self.row_weight - 1
-        self.rows += others * torch.cat(values)
-        self.squares += float((self.row_weight * others) @ torch.cat(values) ** 2)
+        u = torch.cat([rows.square().sum(1) / self.kernel.dimension for rows in cloud.blocks()])
+        values, others = self.kernel(u, u.clone()), self.row_weight - 1
+        self.rows += others * values
+        self.squares += float((self.row_weight * others) @ values**2)
 
     def _prepare(self, left: Cloud, right: Cloud, centre: Tensor) -> None:
         self.left, self.right, d = left, right, self.kernel.dimension
@@ -118,31 +122,44 @@ class KernelSums:
     def read(self, products: Tensor, rows: slice, columns: slice) -> None:
         """Add a tile of −2 z·w, which is left unchanged."""
         (height, width), within = (part.stop - part.start for part in (rows, columns)), self.rows is self.columns
-        for start, stop in ranges(height, max(1, AT_ONCE[device_kind(products.device)] // width)):
-            here = slice(rows.start + start, rows.start + stop)
-            u = products[start:stop, :width].to(torch.float64, copy=True).mul_(-0.5 / self.kernel.dimension)
-            k = self.kernel(u.add_(self.row_terms[here, None]).add_(self.column_terms[columns]))
+        step = min(height, max(1, AT_ONCE[device_kind(products.device)] // width))
+        memory = torch.empty((2, step, width), dtype=torch.float64, device=products.device)
+        products, memory, row_terms, column_terms = map(_array, (products, memory, self.row_terms, self.column_terms))
+        for start, stop in ranges(height, step):
+            here, (u, k) = slice(rows.start + start, rows.start + stop), memory[:, : stop - start]
+            u[...] = products[start:stop, :width]
+            u *= -0.5 / self.kernel.dimension
+            u += column_terms[columns]
+            u += row_terms[here, None]
+            self.kernel(u, k)
             if within and rows == columns:
                 self._leave_out_diagonal(k[:, start:stop], here)
-                self._add(k, here, columns, 1)
             else:
-                self.columns[columns] += self.row_weight[here] @ k
-                self._add(k, here, columns, 2 if within else 1)
+                _array(self.columns)[columns] += _array(self.row_weight)[here] @ k
+            self._add(k, here, columns, 2 if within and rows != columns else 1)
 
-    def _leave_out_diagonal(self, k: Tensor, here: slice) -> None:
+    def _leave_out_diagonal(self, k: Any, here: slice) -> None:
         """Set the pairs of a sample with itself to 0; those with equal input rows that it represents are added."""
-        weight, values = self.row_weight[here], k.diagonal().clone()
-        self.rows[here] += (weight - 1) * values
+        weight, diagonal = _array(self.row_weight)[here], list(range(len(k)))
+        values = k[diagonal, diagonal]
+        _array(self.rows)[here] += (weight - 1) * values
         self.squares += float((weight * (weight - 1)) @ values**2)
-        k.fill_diagonal_(0)
+        k[diagonal, diagonal] = 0
 
-    def _add(self, k: Tensor, here: slice, columns: slice, times: int) -> None:
-        self.rows[here] += k @ self.column_weight[columns]
-        self.squares += times * float(self.row_weight[here] @ (k.square_() @ self.column_weight[columns]))
+    def _add(self, k: Any, here: slice, columns: slice, times: int) -> None:
+        rows, row_weight, column_weight = map(_array, (self.rows, self.row_weight, self.column_weight))
+        rows[here] += k @ column_weight[columns]
+        k *= k
+        self.squares += times * float(row_weight[here] @ (k @ column_weight[columns]))
 
     def result(self) -> tuple[Array, Array, float]:
         """The row sums and column sums of all input samples, and the sum of squares."""
         return self.left.expanded(self.rows), self.right.expanded(self.columns), self.squares
+
+
+def _array(tensor: Any) -> Any:
+    """A tensor of the CPU as an array in the same memory, because NumPy is twice as fast there on small pieces."""
+    return tensor.numpy() if tensor.device.type == "cpu" else tensor
 
 
 def _along_centre(cloud: Cloud, centre: Tensor) -> Tensor:

@@ -140,7 +140,8 @@ def tiles(
     if precision is None:
         precision = Precision.of(left, right) if products is None else products.start(left, right)
     (height, width), d = tile_shape(left.cloud), left.cloud.dimension
-    memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
+    most = [-(-min(side, frame.cloud.n) // GROUP) * GROUP for side, frame in ((height, left), (width, right))]
+    memory = torch.empty(most[0] * most[1], dtype=precision.dtype, device=left.cloud.device)
     columns = _columns(right, width, precision)
     for start, stop in ranges(left.cloud.n, height):
         factors, row_slack = left.factors(start, stop, precision)
@@ -150,7 +151,7 @@ def tiles(
         square = [(start, stop)] if left is right else []
         for first, last in square + ranges(right.cloud.n, width, stop if left is right else 0):
             others, column_slack = columns(first, last)
-            low = memory.resize_(len(factors), others.shape[1])
+            low = memory[: len(factors) * others.shape[1]].view(len(factors), -1)
             product: Any = _symmetric_product if (first, last) in square else torch.mm
             if products is None:
                 product(factors, others, out=low)
