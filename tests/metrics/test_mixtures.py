@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
+from scipy.stats import multivariate_normal
 
 from precall.metrics.members.gaussians import (
     FLOOR,
     PER_COMPONENT,
+    PRIOR,
     STEPS,
+    adapted,
     fitted_mixtures,
     log_densities,
     mixture_weights,
@@ -33,7 +36,7 @@ def test_a_mixture_is_that_of_scikit_learn(n, d):
     x, at = clumps(n, d, 0), clumps(100, d, 1)
     components = min(6, n // PER_COMPONENT + 1)
     known = {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
-    theirs = GaussianMixture(components, covariance_type="diag", random_state=3, **known)
+    theirs = GaussianMixture(components, covariance_type="full", random_state=3, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it need not converge
         theirs.fit(x)
@@ -47,6 +50,20 @@ def test_a_component_that_lost_its_points_stays_finite():
     x = torch.tensor([[0.0, 0.0], [1e4, 1e4]]).repeat_interleave(100, dim=0)
     [(log_weights, components)] = fitted_mixtures([x], 8, 0)
     assert (log_densities(components, x) + log_weights).logsumexp(dim=1).isfinite().all()
+
+
+def test_a_component_turns_with_the_points_of_its_class():
+    """The prior counts as `PRIOR` rows per axis that have the moments of the common component."""
+    rng = np.random.default_rng(0)
+    common, x = rng.normal(size=(4000, 3)), rng.normal(size=(50, 3)) @ np.tri(3) + 1
+    [(weight, component)] = fitted_mixtures([torch.from_numpy(common)], 1, 0)
+    rows = torch.from_numpy(x)
+    n, prior = len(x), 3 * PRIOR
+    old = np.cov(common.T, bias=True) + FLOOR * np.eye(3) + np.outer(common.mean(0), common.mean(0))
+    mean = (n * x.mean(0) + prior * common.mean(0)) / (n + prior)
+    covariance = (x.T @ x + prior * old) / (n + prior) - np.outer(mean, mean) + FLOOR * np.eye(3)
+    expected = multivariate_normal(mean, covariance).logpdf(x)
+    np.testing.assert_allclose(log_densities(adapted(component, weight, rows), rows)[:, 0], expected, rtol=1e-9)
 
 
 def test_the_weights_are_those_of_expectation_maximisation_on_the_log_scale():

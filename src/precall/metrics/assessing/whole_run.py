@@ -294,7 +294,9 @@ def _computed(run: Run, metrics: Sequence[Metric], curve: bool) -> tuple[dict[st
     parts: dict[str, list[Metric]] = {}
     for metric in metrics:
         parts.setdefault(metric.shares or metric.name, []).append(metric)
-    jobs: list[Callable[[], Any]] = [partial(_in_turn, run, part) for part in parts.values()]
+    # cells last: their repeats fill whatever cores are free at the end
+    ordered = sorted(parts.values(), key=lambda part: part[0].name == "clusters")
+    jobs: list[Callable[[], Any]] = [partial(_in_turn, run, part) for part in ordered]
     jobs += [partial(_moved, run)] if curve else []
     libraries = [library for metric in metrics for library in metric.libraries] + ["torch"] * curve
     alone = jobs[:1] if len(parts) == 1 else []  # a single metric may use all threads

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.lazy import torch
 from precall.metrics.assessing.run import Run
 from precall.metrics.distances.gaussian_kernel import mmd_score
 from precall.metrics.inputs.features import Pair, float64

@@ -1,8 +1,8 @@
 """Gaussians with shrunken covariances, and Gaussian mixtures with few components in few dimensions, in float64.
 
-A panel fits dozens of mixtures to a few thousand points each. The log-density of a Gaussian with independent
-coordinates is linear in the coordinates and their squares, so each step of expectation-maximisation consists of two
-matrix products. A fitted mixture is a matrix of coefficients, one row per component.
+A panel fits dozens of mixtures to a few thousand points each. The log-density of a Gaussian is linear in the
+coordinates and their products, so each step of expectation-maximisation consists of two matrix products. A fitted
+mixture is a matrix of coefficients, one row per component.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from precall.theory.arrays import Tensor, gram, to_numpy
 PER_COMPONENT = 40  # least number of training points per component of a mixture
 STEPS, TOLERANCE = 15, 1e-3  # most steps, and the gain in mean log-likelihood below which they end
 WEIGHT_STEPS = 30  # steps for the weights of known components
-ADAPTING, PRIOR = 3, 4  # steps that adapt components to one class, and rows per axis that a common one counts as
+ADAPTING, PRIOR = 3, 1  # steps that adapt components to one class, and rows per axis that a common one counts as
 FLOOR = 1e-3  # added to every variance
 
 
@@ -69,12 +69,12 @@ def shrunk(scatter: Tensor, n: int) -> Tensor:
 def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[tuple[Tensor, Tensor]]:
     """A Gaussian mixture of each set after at most `STEPS` steps of expectation-maximisation, from k-means++ starts.
 
-    Its components have diagonal covariances. It need not converge, because it is evaluated on held-out points. With few
-    points it has fewer components. The steps of all sets are taken together.
+    It need not converge, because it is evaluated on held-out points. With few points it has fewer components. The steps
+    of all sets are taken together.
 
     Returns:
         Logarithms of the weights, shape (k,), and the coefficients of the log-density of each component in the terms 1,
-        x_i and x_i², shape (k, 1 + 2d); see `log_densities`.
+        x_i and x_i x_j with i ≤ j, shape (k, (d + 1)(d + 2)/2); see `log_densities`.
     """
     from sklearn.cluster import kmeans_plusplus
 
@@ -86,7 +86,7 @@ def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[
         row[:number] = kmeans_plusplus(points[:size], number, random_state=seed)[1]
     n, k = (torch.as_tensor(one, device=x.device)[:, None] for one in (sizes, numbers))
     means = x.gather(1, torch.as_tensor(starts, device=x.device)[..., None].expand(-1, -1, x.shape[2])).double()
-    coefficients, terms = _coefficients(means, torch.full_like(means, FLOOR)), _terms(x)
+    coefficients, terms = _coefficients(means, torch.full_like(means, FLOOR).diag_embed()), _terms(x)
     known = torch.arange(starts.shape[1], device=x.device) < k
     log_weights = torch.where(known, -k.double().log(), -torch.inf)
     counted = (torch.arange(x.shape[1], device=x.device) < n).double()
@@ -96,11 +96,10 @@ def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[
         largest = share.amax(dim=1, keepdim=True)
         whole = share.sub_(largest).exp_().sum(dim=1, keepdim=True)
         sums = share.mul_(counted[:, None] / whole) @ terms.mT
-        mass = sums[..., :1] + 10 * np.finfo(np.float64).eps  # a component may have lost all points
-        means, squares = (sums[..., 1:] / mass).chunk(2, dim=2)
-        shares = torch.where(known, (mass[..., 0] / mass.sum(dim=1)).log(), -torch.inf)
+        sums[..., 0] += 10 * np.finfo(np.float64).eps  # a component may have lost all points
+        shares = torch.where(known, (sums[..., 0] / sums[..., 0].sum(dim=1, keepdim=True)).log(), -torch.inf)
         log_weights = torch.where(going[:, None], shares, log_weights)
-        moved = _coefficients(means, squares - means**2 + FLOOR)
+        moved = _coefficients(*_moments(sums))
         coefficients = torch.where(going[:, None, None], moved, coefficients)
         likelihood = ((largest + whole.log())[:, 0] * counted).sum(dim=1) / n[:, 0]
         going &= (likelihood - before).abs() >= TOLERANCE
@@ -111,7 +110,7 @@ def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[
 
 
 def adapted(common: Tensor, log_weights: Tensor, x: Tensor) -> Tensor:
-    """A mixture of the rows of `x`, whose components have moved and changed their widths from these common ones.
+    """A mixture of the rows of `x`, whose components have moved and changed their covariances from these common ones.
 
     Each common component counts as `PRIOR` rows per axis beside those of `x`: maximum a posteriori estimation (Gauvain
     and Lee, 1994, Maximum a posteriori estimation for multivariate Gaussian mixture observations).
@@ -119,16 +118,15 @@ def adapted(common: Tensor, log_weights: Tensor, x: Tensor) -> Tensor:
     Returns:
         Coefficients as in `log_densities`, with the log-weight of each component added to its constant.
     """
-    slopes, curvatures = common[:, 1:].chunk(2, dim=1)
-    means, variances, terms = -slopes / (2 * curvatures), -1 / (2 * curvatures), _terms(x)
-    prior = PRIOR * x.shape[1] * torch.cat([torch.ones_like(common[:, :1]), means, variances + means**2], dim=1)
-    mixture = weighted_components(log_weights, common)
+    terms, mixture = _terms(x), weighted_components(log_weights, common)
+    precision, slopes = curvatures_and_slopes(common)
+    covariance = torch.linalg.inv_ex(precision).inverse
+    prior = PRIOR * x.shape[1] * _expected_terms((covariance @ slopes[..., None])[..., 0], covariance)
     for _ in range(ADAPTING):
         share = mixture @ terms
         sums = share.sub_(share.logsumexp(dim=0)).exp_() @ terms.T  # softmax depends on the number of threads
         shares = ((sums[:, 0] + 0.5) / (len(x) + 0.5 * len(common))).log()
-        means, squares = ((sums + prior)[:, 1:] / (sums + prior)[:, :1]).chunk(2, dim=1)
-        mixture = weighted_components(shares, _coefficients(means, squares - means**2 + FLOOR))
+        mixture = weighted_components(shares, _coefficients(*_moments(sums + prior)))
     return mixture
 
 
@@ -143,16 +141,60 @@ def log_densities(coefficients: Tensor, x: Tensor) -> Tensor:
 
 
 def _terms(x: Tensor) -> Tensor:
-    """The terms 1, x_i and x_i² of each row, in which the log-density of a Gaussian is linear; shape (…, 1 + 2d, n)."""
+    """The terms 1, x_i and x_i x_j of each row, in which log-densities of Gaussians are linear, shape (…, terms, n)."""
     columns = x.mT.double()
-    return torch.cat([columns.new_ones(*x.shape[:-2], 1, x.shape[-2]), columns, columns**2], dim=-2)
+    i, j = torch.triu_indices(x.shape[-1], x.shape[-1], device=x.device)
+    ones = columns.new_ones(*x.shape[:-2], 1, x.shape[-2])
+    return torch.cat([ones, columns, columns[..., i, :] * columns[..., j, :]], dim=-2)
 
 
-def _coefficients(means: Tensor, variances: Tensor) -> Tensor:
-    """Coefficients of the log-density of each component, shape (…, k, 1 + 2d)."""
-    slopes = means / variances
-    constant = -(slopes * means + variances.log() + np.log(2 * np.pi)).sum(dim=-1, keepdim=True) / 2
-    return torch.cat([constant, slopes, -0.5 / variances], dim=-1)
+def _expected_terms(means: Tensor, covariances: Tensor) -> Tensor:
+    """Expectation of the terms under Gaussians, shape (…, terms)."""
+    i, j = torch.triu_indices(means.shape[-1], means.shape[-1], device=means.device)
+    products = means[..., i] * means[..., j] + covariances[..., i, j]
+    return torch.cat([torch.ones_like(means[..., :1]), means, products], dim=-1)
+
+
+def _moments(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and covariances from sums of the terms, the latter with `FLOOR` added to the variances."""
+    means, products = _unpacked(sums[..., 1:] / sums[..., :1])
+    covariances = products - means[..., :, None] * means[..., None, :]
+    _diagonal(covariances).add_(FLOOR)
+    return means, covariances
+
+
+def _coefficients(means: Tensor, covariances: Tensor) -> Tensor:
+    """Coefficients of the log-density of Gaussians in the terms, shape (…, terms)."""
+    d = means.shape[-1]
+    root = torch.linalg.cholesky_ex(covariances).L  # without waiting for a GPU
+    inverse = torch.linalg.solve_triangular(root, torch.eye(d, dtype=root.dtype, device=root.device), upper=False)
+    precision = inverse.mT @ inverse
+    slopes = (precision @ means[..., None])[..., 0]
+    constant = -((slopes * means).sum(dim=-1) + d * np.log(2 * np.pi)) / 2 - _diagonal(root).log().sum(dim=-1)
+    _diagonal(precision).div_(2)
+    i, j = torch.triu_indices(d, d, device=means.device)
+    return torch.cat([constant[..., None], slopes, -precision[..., i, j]], dim=-1)
+
+
+def curvatures_and_slopes(coefficients: Tensor) -> tuple[Tensor, Tensor]:
+    """The inverse covariance P of each Gaussian, and P times its mean, from its coefficients."""
+    slopes, precision = _unpacked(coefficients[..., 1:])
+    _diagonal(precision).mul_(2)
+    return -precision, slopes
+
+
+def _unpacked(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """A vector of d numbers and a symmetric matrix, from d + d(d + 1)/2 numbers."""
+    d = int((8 * numbers.shape[-1] + 9) ** 0.5 - 3) // 2
+    i, j = torch.triu_indices(d, d, device=numbers.device)
+    place = torch.empty((d, d), dtype=torch.int64, device=numbers.device)
+    place[i, j] = place[j, i] = torch.arange(len(i), device=numbers.device)
+    return numbers[..., :d], numbers[..., d:][..., place]
+
+
+def _diagonal(matrices: Tensor) -> Tensor:
+    """The diagonal of each matrix (a view)."""
+    return matrices.diagonal(dim1=-2, dim2=-1)
 
 
 def mixture_weights(log_densities: Tensor, members: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.gaussians import (
     GaussianPair,
     adapted,
+    curvatures_and_slopes,
     fitted_mixtures,
     gaussian,
     log_densities,
@@ -32,7 +33,7 @@ from precall.metrics.members.views import Seen, Task
 from precall.theory.arrays import Tensor, gram, to_numpy
 
 RADII = 8  # number of components of the mixtures of radii
-MIXTURES = {"leading": (20, 40_000), "white": (100, 4000)}  # components on such axes, and most rows to fit them to
+MIXTURES = {"leading": (20, 40_000), "white": (50, 4000)}  # components on such axes, and most rows to fit them to
 REFINEMENTS, REFINING = 2, 20  # steps that refine the hidden axes, and components of the mixture for them
 
 
@@ -157,8 +158,8 @@ class OwnModes:
 def modes(tasks: Sequence[Task], seed: int, view: str, *, own: bool = False) -> list[OwnModes]:
     """Log-ratio of two mixtures whose components, fitted to the union, have weights of their own per class.
 
-    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes. If `own`, the centres and variances
-    are adapted to each class, too: modes may have moved, or be wider or narrower. It is 0 if there are no axes.
+    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes. If `own`, centres and covariances
+    are adapted to each class, too: modes may have moved, turned, or be wider or narrower. It is 0 if there are no axes.
     """
     found = []
     for rows, some in groupby(tasks, key=lambda task: task.rows):
@@ -191,8 +192,8 @@ def refined_axes(z: Tensor, u: Tensor) -> Tensor:
         y = z @ u
         log_weights, components = fitted_mixtures([y], REFINING, 0)[0]
         share = (log_densities(components, y) + log_weights).softmax(dim=1)
-        slopes, curvatures = components[:, 1:].chunk(2, dim=1)
-        score = share @ slopes + 2 * y * (share @ curvatures)
+        curvatures, slopes = curvatures_and_slopes(components)
+        score = share @ slopes - torch.einsum("nk,kij,nj->ni", share, curvatures, y)
         gradient = (z - y @ u.T).T @ score / len(z)
         information = gram(score) / len(z) - 0.95 * torch.eye(u.shape[1], dtype=z.dtype, device=z.device)
         u = torch.linalg.qr(u + gradient @ torch.linalg.pinv(information)).Q

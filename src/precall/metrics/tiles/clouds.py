@@ -162,9 +162,7 @@ def _tensor(rows: Any) -> Tensor:
 def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
     """Exact d²(left_i, right_j) of the paired indices, in float64."""
     x, y = left.position[i], right.position[j]
-    return left.in_batches(
-        len(i), lambda start, stop: squared_lengths(left.at(x[start:stop]), right.at(y[start:stop]))
-    )
+    return left.in_batches(len(i), lambda start, stop: squared_lengths(left.at(x[start:stop]), right.at(y[start:stop])))
 
 
 def squared_lengths(rows: Tensor, others: Tensor) -> Tensor:

@@ -104,6 +104,20 @@ def _products(total, x, y, i, j, n, m, d, DEPTH: tl.constexpr):
     return total
 
 
+@jit
+def _two_products(total, rest, x, y, rest_x, rest_y, i, j, n, m, d, DEPTH: tl.constexpr):
+    """`_products`, and `rest` plus the products of each factor with what the other one leaves out."""
+    step = tl.arange(0, DEPTH)
+    left = (i % n).to(tl.int64)[:, None] * d + step[None, :]
+    right = (j % m).to(tl.int64)[:, None] * d + step[None, :]
+    for at in range(0, d, DEPTH):
+        rows, columns = tl.load(x + left + at), tl.load(y + right + at).T
+        total = tl.dot(rows, columns, total)
+        rest = tl.dot(rows, tl.load(rest_y + right + at).T, rest)
+        rest = tl.dot(tl.load(rest_x + left + at), columns, rest)
+    return total, rest
+
+
 # The arguments of a kernel stand in groups: tensors, sizes, constants.
 # fmt: off
 @jit
@@ -175,7 +189,11 @@ def collect(
     if tl.load(part) > room:  # the list is full: it will be made again, or not at all
         return
     i, j = row * HIGH + tl.arange(0, HIGH), column * WIDE + tl.arange(0, WIDE)
-    products = _products(tl.zeros((HIGH, WIDE), tl.float32), x, y, i, j, n, m, d, DEPTH)
+    zero = tl.zeros((HIGH, WIDE), tl.float32)
+    if REST:  # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
+        products, rest = _two_products(zero, zero, x, y, rest_x, rest_y, i, j, n, m, d, DEPTH)
+    else:
+        products = _products(zero, x, y, i, j, n, m, d, DEPTH)
     scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
     norms = (
         tl.load(low_x + i, mask=i < n, other=float("inf"))[:, None]
@@ -183,9 +201,8 @@ def collect(
     )
     if DEGREE:
         u = products
-        if REST:  # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
-            rest = _products(tl.zeros((HIGH, WIDE), tl.float32), x, rest_y, i, j, n, m, d, DEPTH)
-            u += _products(rest, rest_x, y, i, j, n, m, d, DEPTH) * 2.0**-11
+        if REST:
+            u += rest * 2.0**-11
         term = tl.load(term_x + i, mask=i < n, other=0.0)[:, None] + tl.load(term_y + j, mask=j < m, other=0.0)[None, :]
         u = u * scales * unit + term
         value = u
