@@ -53,12 +53,12 @@ def test_a_component_that_lost_its_points_stays_finite():
 
 
 def test_a_component_turns_with_the_points_of_its_class():
-    """The prior counts as `PRIOR` rows per axis that have the moments of the common component."""
+    """The prior counts as `PRIOR` rows per parameter that have the moments of the common component."""
     rng = np.random.default_rng(0)
     common, x = rng.normal(size=(4000, 3)), rng.normal(size=(50, 3)) @ np.tri(3) + 1
     [(weight, component)] = fitted_mixtures([torch.from_numpy(common)], 1, 0)
     rows = torch.from_numpy(x)
-    n, prior = len(x), 3 * PRIOR
+    n, prior = len(x), 9 * PRIOR  # 3 means, 3 variances, 3 covariances
     old = np.cov(common.T, bias=True) + FLOOR * np.eye(3) + np.outer(common.mean(0), common.mean(0))
     mean = (n * x.mean(0) + prior * common.mean(0)) / (n + prior)
     covariance = (x.T @ x + prior * old) / (n + prior) - np.outer(mean, mean) + FLOOR * np.eye(3)

@@ -18,7 +18,7 @@ from precall.theory.arrays import Tensor, gram, to_numpy
 PER_COMPONENT = 40  # least number of training points per component of a mixture
 STEPS, TOLERANCE = 15, 1e-3  # most steps, and the gain in mean log-likelihood below which they end
 WEIGHT_STEPS = 30  # steps for the weights of known components
-ADAPTING, PRIOR = 3, 1  # steps that adapt components to one class, and rows per axis that a common one counts as
+ADAPTING, PRIOR = 3, 2  # steps that adapt components to one class, and rows per parameter that a common one counts as
 FLOOR = 1e-3  # added to every variance
 
 
@@ -112,8 +112,8 @@ def fitted_mixtures(sets: Sequence[Tensor], components: int, seed: int) -> list[
 def adapted(common: Tensor, log_weights: Tensor, x: Tensor) -> Tensor:
     """A mixture of the rows of `x`, whose components have moved and changed their covariances from these common ones.
 
-    Each common component counts as `PRIOR` rows per axis beside those of `x`: maximum a posteriori estimation (Gauvain
-    and Lee, 1994, Maximum a posteriori estimation for multivariate Gaussian mixture observations).
+    Each common component counts as `PRIOR` rows per parameter beside those of `x`: maximum a posteriori estimation
+    (Gauvain and Lee, 1994, Maximum a posteriori estimation for multivariate Gaussian mixture observations).
 
     Returns:
         Coefficients as in `log_densities`, with the log-weight of each component added to its constant.
@@ -121,7 +121,8 @@ def adapted(common: Tensor, log_weights: Tensor, x: Tensor) -> Tensor:
     terms, mixture = _terms(x), weighted_components(log_weights, common)
     precision, slopes = curvatures_and_slopes(common)
     covariance = torch.linalg.inv_ex(precision).inverse
-    prior = PRIOR * x.shape[1] * _expected_terms((covariance @ slopes[..., None])[..., 0], covariance)
+    parameters = len(terms) - 1  # of a mean and a covariance
+    prior = PRIOR * parameters * _expected_terms((covariance @ slopes[..., None])[..., 0], covariance)
     for _ in range(ADAPTING):
         share = mixture @ terms
         sums = share.sub_(share.logsumexp(dim=0)).exp_() @ terms.T  # softmax depends on the number of threads
