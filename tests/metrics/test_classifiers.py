@@ -438,6 +438,17 @@ def test_samples_calibrated_together_are_calibrated_as_if_alone():
         np.testing.assert_allclose(together, calibration.calibrated_smoothly(*one), rtol=1e-9, atol=1e-12)
 
 
+def test_scores_between_two_blocks_belong_to_the_nearer_one():
+    """Where a fold lies lower, half of it was read as the atom at −5: the next block began at 0, in the other folds."""
+    rng = np.random.default_rng(0)
+    real, fold = np.arange(1000) < 500, np.arange(1000) % 5
+    scores = np.where(real, rng.uniform(size=1000), rng.uniform(0.1, 1.0, size=1000)) - 0.5 * (fold == 2)
+    scores[rng.uniform(size=1000) < 0.3 * ~real] = -5
+    steps = calibration.calibrated(scores, real, fold, few=True)
+    assert (steps[scores > -1] > 0).all()
+    assert (steps[scores == -5] < -2).all()
+
+
 def test_calibration_does_not_use_a_samples_own_label():
     rng = np.random.default_rng(0)
     real = np.arange(400) < 200

@@ -22,7 +22,8 @@ def calibrated(scores: Array, real: Flags, fold: Index, *, few: bool = False) ->
     """Log-ratio `log p/q` of each sample by isotonic regression on the samples of the other folds; always finite.
 
     Half a sample of each class is added to every block. A block without fakes therefore has a large but finite ratio.
-    With `few`, blocks are merged (see `few_blocks`).
+    With `few`, blocks are merged (see `few_blocks`). Two blocks meet halfway between their nearest scores: the scores
+    of a fold may lie a little lower than those of the others, and must not fall to a block far below.
     """
     distinct, place = np.unique(scores, return_inverse=True)
     log_ratio = np.empty(len(real))
@@ -31,7 +32,12 @@ def calibrated(scores: Array, real: Flags, fold: Index, *, few: bool = False) ->
         reals, fakes = (np.bincount(place[rest & side], minlength=len(distinct)) for side in (real, ~real))
         blocks, n, m = counted_blocks(distinct, reals, fakes), int(reals.sum()), int(fakes.sum())
         blocks = few_blocks(blocks, n, m) if few else blocks
-        block = np.searchsorted(blocks.edges, scores[~rest], side="right") - 1
+        known = distinct[reals + fakes > 0]
+        below = known[np.maximum(np.searchsorted(known, blocks.edges) - 1, 0)]
+        with np.errstate(invalid="ignore"):  # −∞ and ∞ meet at ∞
+            halfway = below / 2 + blocks.edges / 2
+        edges = np.where(halfway > below, halfway, blocks.edges)
+        block = np.searchsorted(edges, scores[~rest], side="right") - 1
         log_ratio[~rest] = finite_log_ratio(blocks, n=n, m=m)[np.maximum(block, 0)]
     return log_ratio
 
