@@ -7,7 +7,7 @@ together and rotated at random into many columns of noise, so that neither singl
 look. The curves are sums over fine grids. The error is that of `benchmarks.curve_error`.
 
 The hidden axes and the member "islands" were chosen on the half for development, whose last four pairs hide nothing.
-The half for judging was read three times. After the first one, the limit beyond which an axis counts, the number of
+The half for judging was read five times. After the first one, the limit beyond which an axis counts, the number of
 components and the steps of refinement were changed, each because of pairs for development; its error was .033 then.
 """
 

