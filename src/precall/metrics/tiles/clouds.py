@@ -77,7 +77,7 @@ class Cloud:
 
     @property
     def rows_at_once(self) -> int:
-        """Number of rows per batch of exact computations. On the CPU a batch fits into the cache of a core."""
+        """Number of rows per batch of exact computations: enough that threads rarely wait for each other."""
         return max(1, SETTLED_VALUES[device_kind(self.device)] // self.dimension)
 
     def in_batches(self, n: int, compute: Callable[[int, int], Tensor]) -> Tensor:
